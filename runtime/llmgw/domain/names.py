@@ -1,0 +1,30 @@
+"""The legal shapes of the names that people and machines give to things."""
+
+from __future__ import annotations
+
+import re
+
+MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
+"""A catalog name or alias; ``/`` is left to names of external peers."""
+
+NODE_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,61}[A-Za-z0-9])?")
+"""A node id: equals hostname, certificate CN and VM name."""
+
+SHARD_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+"""A shard or replica id; it becomes part of a file name, so nothing else is let in."""
+
+REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
+"""A request id that a client may choose."""
+
+_NOT_PREFIX = re.compile(r"[^a-z0-9-]+")
+
+
+def replica_id(*, model: str, token: str) -> str:
+    """Readable prefix of the model name and a random ``token`` of eight hex digits, ``llama-9f31c2aa``."""
+    prefix = _NOT_PREFIX.sub("-", model.lower()).strip("-")[:40].strip("-")
+    return f"{prefix or 'model'}-{token}"
+
+
+def shard_id(*, replica: str, rank: int) -> str:
+    """The id of one shard of a replica, ``llama-9f31c2aa.0``."""
+    return f"{replica}.{rank}"

@@ -1,0 +1,149 @@
+"""What a node is made of, as its agent reports it; what was not reported is ``None``, never zero."""
+
+from __future__ import annotations
+
+import enum
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+FOREIGN_MEMORY_MIB = 512
+"""Memory on an unallocated card above this belongs to somebody else; below it is the driver's own."""
+
+
+class Liveness(enum.StrEnum):
+    """How long ago a node spoke."""
+
+    READY = "ready"
+    UNREACHABLE = "unreachable"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One card; any entry in ``problems`` keeps it out of placement."""
+
+    index: int
+    uuid: str
+    name: str
+    memory_total_mib: int | None = None
+    memory_used_mib: int | None = None
+    utilization_percent: int | None = None
+    compute_capability: str = ""
+    numa_node: int | None = None
+    pci_bus_id: str = ""
+    driver_version: str = ""
+    cuda_version: str = ""
+    nvlink_peers: tuple[int, ...] = ()
+    ecc_errors: int | None = None
+    temperature_c: int | None = None
+    problems: tuple[str, ...] = ()
+
+    @property
+    def gpu_class(self) -> str:
+        """Cards of one class may share a tensor group."""
+        return gpu_class(name=self.name, memory_total_mib=self.memory_total_mib or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Fabric:
+    """A node's usable adapters on one operator-named fabric."""
+
+    name: str
+    hcas: tuple[str, ...]
+    rate_gbps: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """Space on one filesystem that holds model directories."""
+
+    path: str
+    free_bytes: int
+    total_bytes: int
+    is_shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LocalWeights:
+    """A weight file or a model directory that lies on the node."""
+
+    path: str
+    size_bytes: int
+    is_shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """Operating system and processor."""
+
+    os_id: str = ""
+    os_version: str = ""
+    os_codename: str = ""
+    arch: str = ""
+    cpu_flags: tuple[str, ...] = ()
+    nvidia_driver: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """All that a node says about itself when it registers; heartbeats replace parts of it."""
+
+    node_id: str
+    hostname: str = ""
+    mgmt_addr: str = ""
+    agent_version: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    gpus: tuple[Gpu, ...] = ()
+    fabrics: tuple[Fabric, ...] = ()
+    host: Host = Host()
+    memory_total_mb: int | None = None
+    storage: tuple[Storage, ...] = ()
+    weights: tuple[LocalWeights, ...] = ()
+    engine_versions: Mapping[str, str] = field(default_factory=dict)
+    engines_probed: bool = False
+    port_range: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node as the control plane knows it: its facts, when it spoke, and an operator's flags."""
+
+    facts: NodeFacts
+    registered_at: float
+    last_seen_at: float
+    liveness: Liveness = Liveness.READY
+    is_connected: bool = True
+    is_cordoned: bool = False
+    is_draining: bool = False
+    flag_reason: str = ""
+
+    @property
+    def node_id(self) -> str:
+        """The node's name everywhere."""
+        return self.facts.node_id
+
+    @property
+    def state(self) -> str:
+        """One word for people: lost > unreachable > draining > cordoned > ready."""
+        if self.liveness is not Liveness.READY:
+            return str(self.liveness)
+        if self.is_draining:
+            return "draining"
+        return "cordoned" if self.is_cordoned else "ready"
+
+
+_TOKENS = re.compile(r"[^a-z0-9]+")
+_NOT_MODELS = frozenset({"sxm4", "sxm5", "pcie"})
+
+
+def gpu_class(*, name: str, memory_total_mib: int) -> str:
+    """The class of a card, stable over driver naming: ``NVIDIA H100 80GB HBM3``, 81559 MiB -> ``h100-80g``."""
+    stripped = name.lower().strip().removeprefix("nvidia ").removeprefix("tesla ")
+    tokens = [t for t in _TOKENS.split(stripped) if t]
+    model = next(
+        (t for t in tokens if any(c.isdigit() for c in t) and not t.endswith("gb") and t not in _NOT_MODELS),
+        "-".join(tokens),
+    )
+    return f"{model}-{math.floor(memory_total_mib / 1024 + 0.5)}g"

@@ -1,0 +1,75 @@
+"""What the gateway may send to: endpoints, and the table of models that it is pushed as one value."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+class EndpointState(enum.StrEnum):
+    """Whether new work may go there."""
+
+    READY = "ready"
+    DRAINING = "draining"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One upstream address with its static facts; ``url`` has a scheme and no trailing slash."""
+
+    endpoint_id: str
+    url: str
+    models: tuple[str, ...]
+    engine: str = ""
+    node_id: str = ""
+    pool: str = ""
+    weight: float = 1.0
+    priority: int = 0
+    state: EndpointState = EndpointState.READY
+    api_key: str = field(default="", repr=False)
+    upstream_model: str = ""
+    context_length: int | None = None
+    capabilities: tuple[str, ...] = ()
+
+
+class ModelState(enum.StrEnum):
+    """What a request for a model without a ready endpoint is told."""
+
+    READY = "ready"
+    LOADING = "loading"
+    ON_DEMAND = "on_demand"
+    NOT_PLACED = "not_placed"
+
+
+@dataclass(frozen=True, slots=True)
+class RoutedModel:
+    """One catalog entry as the gateway needs it: names, state, and what ``/v1/models`` shows."""
+
+    name: str
+    aliases: tuple[str, ...] = ()
+    state: ModelState = ModelState.NOT_PLACED
+    created_at: int = 0
+    owned_by: str = "llmgw"
+    context_length: int | None = None
+    capabilities: tuple[str, ...] = ()
+    description: str | None = None
+    fallbacks: tuple[str, ...] = ()
+    routing_profile: str = ""
+    retry_after_s: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RouteTable:
+    """All endpoints and models at one instant; replaced whole, ``number`` rises with each change."""
+
+    number: int = 0
+    term: int = 0
+    endpoints: tuple[Endpoint, ...] = ()
+    models: Mapping[str, RoutedModel] = field(default_factory=dict)
+    canonical: Mapping[str, str] = field(default_factory=dict)
+
+    def resolve(self, name: str) -> RoutedModel | None:
+        """The entry that a name or an alias stands for."""
+        canonical = self.canonical.get(name)
+        return None if canonical is None else self.models[canonical]

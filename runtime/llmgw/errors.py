@@ -1,0 +1,193 @@
+"""The exception tree of llmgw.
+
+Everything that we raise on purpose is declared here; a class exists because some caller reacts differently.
+Modules that call foreign code translate its errors into these, by a table, ``from`` the original.
+
+    LlmgwError
+    ├── Invalid                 the caller's input is wrong
+    │   ├── SettingsInvalid     one or more settings; carries every problem
+    │   └── CatalogInvalid      one or more catalog entries; carries every problem
+    ├── Unauthenticated         who are you
+    ├── Denied                  we know you, and the answer is no
+    │   └── IdentityMismatch    a certificate names another node
+    ├── Unknown                 no such thing
+    ├── Conflict                the thing is not in a state that allows this
+    │   └── AlreadyHeld         a lock, port or file is held by somebody else
+    ├── Exhausted               a limit or a budget is used up
+    ├── Unavailable             try again later
+    │   ├── Standby             this control plane does not lead
+    │   ├── NotConnected        the node has no stream
+    │   ├── Unreachable         a peer does not answer
+    │   └── DeadlinePassed      a bounded wait ended
+    └── Internal                our own fault
+        ├── EngineFailed        an engine could not be started or died
+        └── IllegalTransition   a state machine was asked for a step that it does not have
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+class Kind(enum.StrEnum):
+    """How a caller reacts: becomes an HTTP status, a gRPC code or an exit code in one place each."""
+
+    INVALID = "invalid"
+    UNAUTHENTICATED = "unauthenticated"
+    DENIED = "denied"
+    UNKNOWN = "unknown"
+    CONFLICT = "conflict"
+    EXHAUSTED = "exhausted"
+    UNAVAILABLE = "unavailable"
+    INTERNAL = "internal"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake in somebody's input: where it is, what is wrong, what would be right."""
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        """The problem as one line for a person."""
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+class LlmgwError(Exception):
+    """Base of all our exceptions: a stable ``code``, a ``kind``, whether to retry, and a sentence."""
+
+    code: ClassVar[str] = "internal"
+    kind: ClassVar[Kind] = Kind.INTERNAL
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str) -> None:
+        """Keep the sentence: what failed, on which thing, what to do."""
+        super().__init__(message)
+        self.message = message
+
+
+class Invalid(LlmgwError):
+    """The caller's input is wrong; asking again the same way will fail again."""
+
+    code = "invalid"
+    kind = Kind.INVALID
+
+
+class _WithProblems(Invalid):
+    """Input with several mistakes, all reported at once."""
+
+    def __init__(self, message: str, problems: Sequence[Problem]) -> None:
+        """Keep every problem; the message stays one sentence."""
+        super().__init__(message)
+        self.problems = tuple(problems)
+
+
+class SettingsInvalid(_WithProblems):
+    """A settings file or environment override holds mistakes."""
+
+    code = "settings_invalid"
+
+
+class CatalogInvalid(_WithProblems):
+    """One or more model definitions hold mistakes."""
+
+    code = "catalog_invalid"
+
+
+class Unauthenticated(LlmgwError):
+    """No identity, or one that cannot be believed."""
+
+    code = "unauthenticated"
+    kind = Kind.UNAUTHENTICATED
+
+
+class Denied(LlmgwError):
+    """The identity is known and may not do this."""
+
+    code = "denied"
+    kind = Kind.DENIED
+
+
+class IdentityMismatch(Denied):
+    """A certificate names another node than the one that speaks."""
+
+    code = "identity_mismatch"
+
+
+class Unknown(LlmgwError):
+    """No thing of that name."""
+
+    code = "unknown"
+    kind = Kind.UNKNOWN
+
+
+class Conflict(LlmgwError):
+    """The thing exists and is not in a state that allows this."""
+
+    code = "conflict"
+    kind = Kind.CONFLICT
+
+
+class AlreadyHeld(Conflict):
+    """A lock, port or file is held by another process."""
+
+    code = "already_held"
+
+
+class Exhausted(LlmgwError):
+    """A limit or a budget is used up."""
+
+    code = "exhausted"
+    kind = Kind.EXHAUSTED
+
+
+class Unavailable(LlmgwError):
+    """It cannot be done now and may be later."""
+
+    code = "unavailable"
+    kind = Kind.UNAVAILABLE
+    retryable = True
+
+
+class Standby(Unavailable):
+    """This control plane does not lead."""
+
+    code = "standby"
+
+
+class NotConnected(Unavailable):
+    """The node has no open stream, so it cannot be commanded."""
+
+    code = "not_connected"
+
+
+class Unreachable(Unavailable):
+    """A peer, engine or server does not answer."""
+
+    code = "unreachable"
+
+
+class DeadlinePassed(Unavailable):
+    """A bounded wait ended before the thing happened."""
+
+    code = "deadline_passed"
+
+
+class Internal(LlmgwError):
+    """Our own fault, or that of a program that we run."""
+
+
+class EngineFailed(Internal):
+    """An engine could not be started, or ended on its own."""
+
+    code = "engine_failed"
+
+
+class IllegalTransition(Internal):
+    """A state machine was asked for a step that it does not have."""
+
+    code = "illegal_transition"

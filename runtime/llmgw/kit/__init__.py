@@ -1,0 +1,1 @@
+"""Small mechanisms without a domain: clocks, tasks, backoff, bounded queues, ids, logs."""

@@ -1,0 +1,33 @@
+"""The two clocks of a process, as something that can be handed in.
+
+Deciders take ``now`` as a value and never import this; movers and joiners take a ``Clock``.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Seconds that only rise, and seconds since 1970."""
+
+    def monotonic(self) -> float:
+        """Seconds on a clock that never goes back; only differences mean something."""
+        ...
+
+    def wall(self) -> float:
+        """Seconds since 1970-01-01 UTC; may jump."""
+        ...
+
+
+class SystemClock:
+    """The operating system's clocks."""
+
+    def monotonic(self) -> float:
+        """See ``Clock``."""
+        return time.monotonic()
+
+    def wall(self) -> float:
+        """See ``Clock``."""
+        return time.time()

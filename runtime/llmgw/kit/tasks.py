@@ -1,0 +1,45 @@
+"""Owned background tasks: each has a name, its owner ends it, and its death is never silent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from llmgw.kit import logs
+
+_log = logs.get(__name__)
+
+
+class Tasks:
+    """The tasks of one owner; ``close`` cancels and awaits all of them."""
+
+    def __init__(self, *, owner: str) -> None:
+        """``owner`` is the prefix of each task's name."""
+        self._owner = owner
+        self._running: set[asyncio.Task[Any]] = set()
+
+    def spawn(self, name: str, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Start a task; an exception that nobody awaits is logged as an error with its stack."""
+        task = asyncio.get_running_loop().create_task(work, name=f"{self._owner}.{name}")
+        self._running.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    async def close(self) -> None:
+        """Cancel every task and wait until each has ended; tasks spawned meanwhile are ended too."""
+        current = asyncio.current_task()
+        while remaining := {t for t in self._running if t is not current}:
+            for task in remaining:
+                task.cancel()
+            await asyncio.gather(*remaining, return_exceptions=True)
+            self._running -= remaining
+
+    def __len__(self) -> int:
+        """How many are running."""
+        return len(self._running)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._running.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("task_died", task=task.get_name(), error=repr(error), exc=error)
