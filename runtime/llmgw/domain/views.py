@@ -1,0 +1,309 @@
+"""What people and programs are shown of the fleet: one flat frozen value a thing, at one instant.
+
+The reconciler makes them, the admin API and ``ctl`` show them; nobody decides anything from them.
+Ages are seconds counted by the side that made the view, so that a reader's clock never matters.
+``None`` is unknown or does not apply, and is shown as such; it is never a zero.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from llmgw.domain.catalog import Scaling
+from llmgw.domain.nodes import Fabric, Host, LocalWeights, Storage
+from llmgw.domain.replicas import FetchProgress, ReplicaState, ShardState
+
+
+class GpuUse(enum.StrEnum):
+    """What a card does; one with a problem is neither free nor used."""
+
+    FREE = "free"
+    USED = "used"
+    UNHEALTHY = "unhealthy"
+
+
+@dataclass(frozen=True, slots=True)
+class GpuView:
+    """One card, what it does and for whom."""
+
+    index: int
+    gpu_class: str
+    use: GpuUse
+    name: str = ""
+    uuid: str = ""
+    replica_id: str | None = None
+    memory_total_mib: int | None = None
+    memory_used_mib: int | None = None
+    utilization_percent: int | None = None
+    temperature_c: int | None = None
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """One node: what it has, what of that is promised, and since when it is silent.
+
+    ``engine_versions`` is ``None`` for a node that never looked for engines, and empty for one that has none.
+    """
+
+    node_id: str
+    state: str
+    last_seen_s: float
+    is_connected: bool = True
+    flag_reason: str = ""
+    hostname: str = ""
+    mgmt_addr: str = ""
+    agent_version: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    host: Host = Host()
+    gpus: tuple[GpuView, ...] = ()
+    fabrics: tuple[Fabric, ...] = ()
+    memory_total_mb: int | None = None
+    memory_claimed_mb: int = 0
+    memory_available_mb: int | None = None
+    storage: tuple[Storage, ...] = ()
+    weights: tuple[LocalWeights, ...] = ()
+    engine_versions: Mapping[str, str] | None = None
+    replica_ids: tuple[str, ...] = ()
+    stray_shard_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ShardView:
+    """One process group of a replica; ``since_s`` is the age of its present state."""
+
+    shard_id: str
+    node_id: str
+    rank: int
+    state: ShardState
+    since_s: float
+    http_port: int | None = None
+    gpu_indices: tuple[int, ...] = ()
+    error: str = ""
+    exit_code: int | None = None
+    last_output: tuple[str, ...] = ()
+    fetch: FetchProgress | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaView:
+    """One running copy of a model; ``ready_s`` and ``idle_s`` are ages, absent where unknown."""
+
+    replica_id: str
+    model: str
+    profile: str
+    engine: str
+    state: ReplicaState
+    age_s: float
+    shards: tuple[ShardView, ...]
+    want_shards: int = 1
+    url: str | None = None
+    pool: str = ""
+    fabric: str = ""
+    ready_s: float | None = None
+    idle_s: float | None = None
+    is_stale_profile: bool = False
+    is_assembling: bool = False
+    drain_reason: str = ""
+
+
+class ModelStatus(enum.StrEnum):
+    """One word for a model, the most telling first."""
+
+    READY = "ready"
+    LOADING = "loading"
+    BACKOFF = "backoff"
+    UNPLACED = "unplaced"
+    ON_DEMAND = "on_demand"
+    OFF = "off"
+
+
+@dataclass(frozen=True, slots=True)
+class FailureView:
+    """The last failed replica of a model, readable after that replica is gone."""
+
+    replica_id: str
+    error: str
+    ago_s: float
+    node_id: str = ""
+    exit_code: int | None = None
+    last_output: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelView:
+    """One catalog entry and how much of it runs.
+
+    ``reason`` says in one sentence why fewer run than are wanted; it is empty when nothing is missing.
+    """
+
+    name: str
+    status: ModelStatus
+    want: int
+    ready: int
+    starting: int
+    draining: int = 0
+    source: str = ""
+    aliases: tuple[str, ...] = ()
+    fallbacks: tuple[str, ...] = ()
+    profiles: tuple[str, ...] = ()
+    scaling: Scaling | None = None
+    origin: str = "declared"
+    is_simulated: bool = False
+    capabilities: tuple[str, ...] = ()
+    context_length: int | None = None
+    description: str | None = None
+    reason: str = ""
+    backoff_left_s: float | None = None
+    last_failure: FailureView | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GateView:
+    """One condition that the whole model must pass before any node is looked at."""
+
+    name: str
+    is_open: bool
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeVerdict:
+    """What one node is to one profile; ``check`` names the first test that refused it, empty if it fits."""
+
+    node_id: str
+    is_fit: bool
+    reason: str = ""
+    check: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileVerdict:
+    """Whether one profile can be placed now, with a line for every node."""
+
+    profile: str
+    engine: str
+    is_fit: bool
+    nodes: tuple[NodeVerdict, ...]
+    gpu_class: str = ""
+    priority: int = 0
+    summary: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenShard:
+    """Where one shard would go."""
+
+    node_id: str
+    rank: int
+    gpu_indices: tuple[int, ...] = ()
+    http_port: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenPlacement:
+    """The placement that a pass would make from this snapshot."""
+
+    profile: str
+    shards: tuple[ChosenShard, ...]
+    pool: str = ""
+    fabric: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementView:
+    """Why a model is placed where it is, or why it is not placed at all.
+
+    ``chosen`` is what fits, whether or not a gate is shut; a pass acts on it only when all are open.
+    """
+
+    model: str
+    want: int
+    ready: int
+    starting: int
+    gates: tuple[GateView, ...]
+    profiles: tuple[ProfileVerdict, ...]
+    chosen: ChosenPlacement | None = None
+
+    @property
+    def is_satisfied(self) -> bool:
+        """As many run or start as are wanted."""
+        return self.ready + self.starting >= self.want
+
+    @property
+    def is_unplaced(self) -> bool:
+        """Some are missing and no node takes them."""
+        return not self.is_satisfied and self.chosen is None
+
+
+@dataclass(frozen=True, slots=True)
+class ControlView:
+    """The control plane itself: who leads, for how long it has run, and whether it places yet."""
+
+    version: str
+    uptime_s: float
+    is_leader: bool
+    term: int = 0
+    settling_left_s: float | None = None
+    routes_number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ClassTotals:
+    """All cards of one class."""
+
+    gpu_class: str
+    used: int
+    free: int
+    unhealthy: int
+
+
+@dataclass(frozen=True, slots=True)
+class FabricTotals:
+    """The nodes of one fabric, and those of them of which every card is free."""
+
+    fabric: str
+    nodes: int
+    whole_free_nodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unplaced:
+    """A model of which fewer run than are wanted, and why."""
+
+    model: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class IdleReplica:
+    """A ready replica that nobody has used for a while."""
+
+    replica_id: str
+    model: str
+    idle_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class StatusView:
+    """The fleet on one page; every figure is a sum over the node, model and replica views."""
+
+    control: ControlView
+    nodes_by_state: Mapping[str, int]
+    models_by_status: Mapping[str, int]
+    replicas_by_state: Mapping[str, int]
+    gpu_classes: tuple[ClassTotals, ...]
+    fabrics: tuple[FabricTotals, ...]
+    unplaced: tuple[Unplaced, ...]
+    idle: tuple[IdleReplica, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LogTail:
+    """The end of one log of a node, and the names of all logs that the node can show."""
+
+    source: str
+    lines: tuple[str, ...]
+    sources: tuple[str, ...]
