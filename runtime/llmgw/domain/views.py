@@ -57,7 +57,7 @@ class NodeView:
     mgmt_addr: str = ""
     agent_version: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
-    host: Host = Host()
+    host: Host = field(default_factory=Host)
     gpus: tuple[GpuView, ...] = ()
     fabrics: tuple[Fabric, ...] = ()
     memory_total_mb: int | None = None
