@@ -107,6 +107,25 @@ class NodeFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class HeartbeatFacts:
+    """What a node says between two registrations.
+
+    ``None`` and an empty collection differ only where both are possible: ``None`` was not sent, so the earlier
+    value stands; an empty ``weights`` or ``engine_versions`` is the truth. Empty ``gpu_memory_used_mib``,
+    ``new_problems`` and ``storage`` say nothing. ``Facts.refresh`` fills everything it read; the agent's session
+    drops what has not changed before it sends.
+    """
+
+    gpu_memory_used_mib: Mapping[int, int] = field(default_factory=dict)
+    """By card index; a card that could not be read is left out."""
+    new_problems: tuple[str, ...] = ()
+    storage: tuple[Storage, ...] = ()
+    memory_total_mb: int | None = None
+    weights: tuple[LocalWeights, ...] | None = None
+    engine_versions: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """A node as the control plane knows it: its facts, when it spoke, and an operator's flags."""
 
