@@ -6,11 +6,13 @@ Modules that call foreign code translate its errors into these, by a table, ``fr
     LlmgwError
     ├── Invalid                 the caller's input is wrong
     │   ├── SettingsInvalid     one or more settings; carries every problem
-    │   └── CatalogInvalid      one or more catalog entries; carries every problem
+    │   ├── CatalogInvalid      one or more catalog entries; carries every problem
+    │   └── ExtraMissing        a command needs packages that this installation lacks
     ├── Unauthenticated         who are you
     ├── Denied                  we know you, and the answer is no
     │   └── IdentityMismatch    a certificate names another node
     ├── Unknown                 no such thing
+    │   └── NoControlPlane      this server only routes
     ├── Conflict                the thing is not in a state that allows this
     │   └── AlreadyHeld         a lock, port or file is held by somebody else
     ├── Exhausted               a limit or a budget is used up
@@ -98,6 +100,12 @@ class CatalogInvalid(_WithProblems):
     code = "catalog_invalid"
 
 
+class ExtraMissing(Invalid):
+    """A command needs packages that this installation lacks; the message says what to install."""
+
+    code = "extra_missing"
+
+
 class Unauthenticated(LlmgwError):
     """No identity, or one that cannot be believed."""
 
@@ -123,6 +131,12 @@ class Unknown(LlmgwError):
 
     code = "unknown"
     kind = Kind.UNKNOWN
+
+
+class NoControlPlane(Unknown):
+    """This server only routes: there is no fleet to ask about."""
+
+    code = "no_control_plane"
 
 
 class Conflict(LlmgwError):

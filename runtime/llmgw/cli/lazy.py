@@ -1,0 +1,70 @@
+"""A click group whose commands are imported only when they run.
+
+The help of the group is printed from the table alone, so that ``llmgw --help`` starts at once and
+works on an installation without extras. This is the one place that imports by name.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from llmgw.errors import ExtraMissing
+
+
+@dataclass(frozen=True, slots=True)
+class LazyCommand:
+    """Where a command is, its line in the help, and the extras that its packages come with."""
+
+    module: str
+    attribute: str
+    help: str
+    extras: str = ""
+    is_hidden: bool = False
+
+
+class LazyGroup(click.Group):
+    """Commands by name, each imported at its first use."""
+
+    def __init__(self, *args: Any, table: Mapping[str, LazyCommand], **kwargs: Any) -> None:
+        """``table`` holds the commands in the order of the help."""
+        super().__init__(*args, **kwargs)
+        self._table = table
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Every command that is not hidden, in the table's order."""
+        return [name for name, entry in self._table.items() if not entry.is_hidden]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command; ``ExtraMissing`` says what to install when its packages are absent."""
+        entry = self._table.get(cmd_name)
+        if entry is None:
+            return None
+        found: object = getattr(
+            _imported(entry, typed=f"{ctx.command_path} {cmd_name}"), entry.attribute
+        )
+        if not isinstance(found, click.Command):
+            raise TypeError(f"{entry.module}.{entry.attribute} is not a command")
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands without importing any."""
+        rows = [(name, self._table[name].help) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+def _imported(entry: LazyCommand, *, typed: str) -> object:
+    try:
+        return importlib.import_module(entry.module)
+    except ModuleNotFoundError as error:
+        if not entry.extras or error.name is None or error.name.partition(".")[0] == "llmgw":
+            raise
+        raise ExtraMissing(
+            f"'{typed}' needs the package {error.name!r}, which is not installed; "
+            f"run: pip install 'llmgw[{entry.extras}]'"
+        ) from error

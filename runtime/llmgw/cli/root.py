@@ -1,0 +1,89 @@
+"""The command ``llmgw``: the table of its subcommands and the entry of the console script."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import click
+
+import llmgw
+from llmgw.cli import failures
+from llmgw.cli.lazy import LazyCommand, LazyGroup
+
+CONTEXT_SETTINGS: Mapping[str, object] = {
+    "help_option_names": ["-h", "--help"],
+    "max_content_width": 100,
+}
+
+COMMANDS: Mapping[str, LazyCommand] = {
+    "up": LazyCommand(
+        module="llmgw.cli.up_cmd",
+        attribute="up",
+        help="Run everything on this machine: control plane, gateway, agent and a model.",
+        extras="server,agent",
+    ),
+    "server": LazyCommand(
+        module="llmgw.cli.server_cmd",
+        attribute="server",
+        help="Run the control plane and the gateway, or the gateway alone in front of endpoints.",
+        extras="server",
+    ),
+    "agent": LazyCommand(
+        module="llmgw.cli.agent_cmd",
+        attribute="agent",
+        help="Run the agent of this node, or show what it finds here.",
+        extras="agent",
+    ),
+    "ctl": LazyCommand(
+        module="llmgw.cli.ctl_cmd",
+        attribute="ctl",
+        help="Ask a running control plane, and make its certificates.",
+    ),
+    "config": LazyCommand(
+        module="llmgw.cli.config_cmd",
+        attribute="config",
+        help="Check settings files.",
+    ),
+    "sim-engine": LazyCommand(
+        module="llmgw.cli.sim_engine_cmd",
+        attribute="sim_engine",
+        help="Run an engine that answers without a model, for tests and trials.",
+        extras="server",
+    ),
+    "llama-server": LazyCommand(
+        module="llmgw.cli.llama_server_cmd",
+        attribute="llama_server",
+        help="Run llama.cpp's HTTP server from the xllamacpp package.",
+        extras="local",
+    ),
+    "worker": LazyCommand(
+        module="llmgw.cli.worker_cmd",
+        attribute="worker",
+        help="Run one gateway worker; 'llmgw server' starts these.",
+        extras="gateway",
+        is_hidden=True,
+    ),
+}
+"""Every command of the product, in the order of the help."""
+
+
+@click.group(cls=LazyGroup, table=COMMANDS, context_settings=CONTEXT_SETTINGS)
+@click.version_option(llmgw.__version__, prog_name="llmgw", message="%(prog)s %(version)s")
+def root() -> None:
+    """Language models on machines that you own, behind one OpenAI-compatible endpoint.
+
+    Start with 'llmgw up'.
+
+    \b
+    Exit codes:
+      0 ok                        5 refused, or in conflict
+      1 failed                    6 not in time
+      2 usage or configuration    7 a check said no
+      3 no control plane          130 interrupted
+      4 no such thing
+    """
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run ``llmgw`` with these arguments (those of the process when absent); the exit code."""
+    return failures.run(root, args=args)
