@@ -1,0 +1,1 @@
+"""Settings of every role: what can be set, how it is read, and the page that lists it."""

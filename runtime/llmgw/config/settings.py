@@ -1,0 +1,391 @@
+"""What can be set: one frozen group of values a section of ``server.yaml`` and ``agent.yaml``.
+
+A field's name is its key in the file; its ``setting`` holds default, meaning and bounds, and
+``config.reading`` and ``config.reference`` live from these alone.
+Every role imports this module, the gateway's workers too, so it needs the standard library only.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Literal, TypeVar
+
+from llmgw.domain.catalog import Model
+
+_T = TypeVar("_T")
+
+ABOUT = "about"
+"""The key under which a field's ``About`` lies in its dataclass metadata."""
+
+MIB = 1024 * 1024
+
+
+class Form(enum.Enum):
+    """How a text in a file is to be read where its Python type does not say it."""
+
+    SECONDS = "a duration such as 2s, 15m, 1h, 250ms or a number of seconds"
+    BYTES = "a size such as 64KiB, 32MiB, 1GiB or a number of bytes"
+    ADDRESS = "an address such as :8080, 127.0.0.1:8080 or [::1]:8080"
+    URL = "an address such as http://10.0.0.5:8000"
+    SECRET = "a reference: @/path/to/file or ${NAME} of an environment variable"  # noqa: S105 - words
+
+
+Seconds = Annotated[float, Form.SECONDS]
+Bytes = Annotated[int, Form.BYTES]
+Address = Annotated[str, Form.ADDRESS]
+Url = Annotated[str, Form.URL]
+SecretReference = Annotated[str, Form.SECRET]
+PortRange = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a setting means and how far its value may go; bounds are inclusive."""
+
+    meaning: str
+    at_least: float | None = None
+    at_most: float | None = None
+
+
+def setting(
+    default: _T, meaning: str, *, at_least: float | None = None, at_most: float | None = None
+) -> _T:
+    """A field with its default, its effect in one sentence, and bounds of its number."""
+    about = About(meaning=meaning, at_least=at_least, at_most=at_most)
+    made: _T = field(default=default, metadata={ABOUT: about})
+    return made
+
+
+def _mapping(meaning: str) -> Mapping[str, str]:
+    made: Mapping[str, str] = field(default_factory=dict, metadata={ABOUT: About(meaning)})
+    return made
+
+
+def _about(meaning: str) -> dict[str, About]:
+    return {ABOUT: About(meaning)}
+
+
+# Both roles
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """What is written to standard error."""
+
+    level: Literal["debug", "info", "warning", "error"] = setting(
+        "info", "The least serious events that are written."
+    )
+    format: Literal["plain", "json"] = setting(
+        "plain", "`plain` for people, `json` for a log collector: one object a line."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """The three files of one end of a mutual TLS connection, in PEM form."""
+
+    ca: str = field(metadata=_about("Certificate of the private CA that signed the other end."))
+    cert: str = field(metadata=_about("This end's own certificate."))
+    key: str = field(metadata=_about("The key of `cert`."))
+
+
+# Server
+
+
+@dataclass(frozen=True, slots=True)
+class GatewaySettings:
+    """The processes that carry client requests."""
+
+    workers: int = setting(
+        1, "Gateway worker processes; each takes one core at full load.", at_least=1, at_most=64
+    )
+    drain_delay_s: Seconds = setting(
+        5.0,
+        "At a stop, how long `/ready` says no before the port closes, so that balancers notice.",
+        at_least=0,
+    )
+    shutdown_grace_s: Seconds = setting(
+        120.0, "At a stop, how long running requests may go on before they are cut.", at_least=0
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchSettings:
+    """How often and how long a request is tried before its first byte."""
+
+    max_attempts: int = setting(
+        5,
+        "Endpoints tried for one request before the client gets an error.",
+        at_least=1,
+        at_most=20,
+    )
+    deadline_s: Seconds = setting(
+        600.0, "No new attempt begins later than this after the request came.", at_least=1
+    )
+    dial_timeout_s: Seconds = setting(
+        10.0, "How long connecting to an endpoint may take.", at_least=0.1
+    )
+    response_timeout_s: Seconds = setting(
+        1800.0, "How long an endpoint may take to begin its answer; 0 means no bound.", at_least=0
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerSettings:
+    """When a failing endpoint is left alone, and for how long."""
+
+    failure_threshold: int = setting(
+        3, "Failures in a row after which an endpoint gets no more requests.", at_least=1
+    )
+    open_s: Seconds = setting(
+        5.0, "How long it is left alone at first; doubles with each further failure.", at_least=0.1
+    )
+    open_max_s: Seconds = setting(60.0, "The longest that it is left alone.", at_least=0.1)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSettings:
+    """How answers are passed on while they come."""
+
+    write_timeout_s: Seconds = setting(
+        60.0, "A client that takes no byte for this long is disconnected.", at_least=1
+    )
+    buffer_bytes: Bytes = setting(
+        262144,
+        "Bytes held for one slow client before its engine is made to wait.",
+        at_least=4096,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsSettings:
+    """What a client may send."""
+
+    max_body_bytes: Bytes = setting(
+        32 * MIB, "The largest request body; above it the answer is 413.", at_least=1024
+    )
+    body_timeout_s: Seconds = setting(
+        60.0, "How long a client may take to send its request body.", at_least=1
+    )
+    buffered_bytes_per_worker: Bytes = setting(
+        512 * MIB, "Request bodies that one worker holds at a time; above it 503.", at_least=MIB
+    )
+    max_header_bytes: Bytes = setting(
+        65536, "The largest request head; above it the answer is 431.", at_least=4096
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RouterSettings:
+    """How the gateway carries a request."""
+
+    dispatch: DispatchSettings = setting(DispatchSettings(), "Attempts before the first byte.")
+    breaker: BreakerSettings = setting(BreakerSettings(), "Endpoints that fail.")
+    stream: StreamSettings = setting(StreamSettings(), "Answers under way.")
+    limits: LimitsSettings = setting(LimitsSettings(), "Bounds of a request.")
+
+
+@dataclass(frozen=True, slots=True)
+class ControlSettings:
+    """The control plane: how it watches nodes and places replicas."""
+
+    enabled: bool | None = setting(
+        None, "Run the control plane; unset means: when any model has a profile."
+    )
+    interval: Seconds = setting(
+        5.0, "The longest time between two passes of the reconciler.", at_least=0.1
+    )
+    base_backoff: Seconds = setting(
+        10.0, "Wait before a model that failed to start is tried again; doubles.", at_least=0
+    )
+    max_backoff: Seconds = setting(600.0, "The longest such wait.", at_least=0)
+    unreachable_after: Seconds = setting(
+        15.0, "A node that is silent for this long gets no new replica.", at_least=0.5
+    )
+    lost_after: Seconds = setting(
+        60.0, "A node that is silent for this long is lost; its replicas are replaced.", at_least=1
+    )
+    port_range: PortRange = setting(
+        (20000, 20999), "First and last TCP port that engines on a node may be given."
+    )
+    settle_window: Seconds = setting(
+        60.0,
+        "After a start, how long nodes are awaited before anything is placed or replaced.",
+        at_least=0,
+    )
+    expect_nodes: tuple[str, ...] = setting(
+        (), "Names of nodes; once all of them have registered, settling ends."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StaticEndpoint:
+    """An OpenAI-compatible server that is routed to as it is, without a control plane."""
+
+    id: str = field(metadata=_about("Its name in logs and metrics."))
+    url: Url = field(metadata=_about("Where it answers, without `/v1`."))
+    models: tuple[str, ...] = field(metadata=_about("Names of the models that it serves."))
+    engine: Literal["", "vllm", "sglang", "llamacpp", "sim"] = setting(
+        "", "What it is; unset means: found by asking it."
+    )
+    weight: float = setting(1.0, "Its share of the load against endpoints of 1.", at_least=0.01)
+    priority: int = setting(0, "Lower is used first.", at_least=0)
+    api_key: SecretReference = setting("", "The key that it asks for.")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """All settings of ``llmgw server``, and of the server's half of ``llmgw up``."""
+
+    listen: Address = setting(":8080", "Where clients connect; plain HTTP.")
+    admin_listen: Address = setting(
+        "127.0.0.1:9090", "The admin API that `llmgw ctl` uses; keep it on loopback."
+    )
+    agent_listen: Address = setting(":7443", "Where agents connect (gRPC).")
+    agent_tls: TlsFiles | Literal["insecure"] | None = setting(
+        None,
+        "Certificates of the agent port, or the word `insecure` for plaintext; "
+        "may be left out only where `agent_listen` is a loopback address.",
+    )
+    state_dir: str = setting("/var/lib/llmgw", "Folder for what must outlive a restart.")
+    run_dir: str = setting(
+        "/run/llmgw", "Folder for sockets and locks of the running server; best on a tmpfs."
+    )
+    log: LogSettings = setting(LogSettings(), "The log.")
+    gateway: GatewaySettings = setting(GatewaySettings(), "The processes that carry requests.")
+    router: RouterSettings = setting(RouterSettings(), "How requests are carried.")
+    control: ControlSettings = setting(ControlSettings(), "The control plane.")
+    models: tuple[Model, ...] = setting((), "The catalog: what should run, and how.")
+    endpoints: tuple[StaticEndpoint, ...] = setting(
+        (), "Servers that are routed to as they are; only without a control plane."
+    )
+
+    @property
+    def has_control_plane(self) -> bool:
+        """Whether this server places replicas; decided by the catalog unless it is said."""
+        if self.control.enabled is not None:
+            return self.control.enabled
+        return any(model.profiles for model in self.models)
+
+
+# Agent
+
+
+@dataclass(frozen=True, slots=True)
+class FabricAdapters:
+    """The adapters of this node on one fast network."""
+
+    name: str = field(metadata=_about("The fabric's name, the same on all its nodes."))
+    hcas: tuple[str, ...] = field(metadata=_about("Adapters, for example `mlx5_0`."))
+    rate_gbps: int | None = setting(
+        None, "Rate of one adapter; unset means: as the adapter says.", at_least=1
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoverySettings:
+    """How the node's hardware is found."""
+
+    nvidia_smi: str = setting("", "Path of `nvidia-smi`; unset means: from PATH.")
+    ib_root: str = setting("/sys/class/infiniband", "Folder that lists InfiniBand adapters.")
+    prefer_nvml: bool = setting(True, "Ask the NVIDIA library before `nvidia-smi`.")
+    skip_gpus: bool = setting(False, "Report no cards at all.")
+
+
+@dataclass(frozen=True, slots=True)
+class LlamaCppSettings:
+    """The llama.cpp engine on this node."""
+
+    bin: str = setting(
+        "", "Path of `llama-server`; unset means: from PATH, else the one of `llmgw[local]`."
+    )
+    parallel: int = setting(
+        4, "Requests that one engine serves at a time.", at_least=1, at_most=256
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SimSettings:
+    """The simulated engine on this node."""
+
+    bin: str = setting("", "Path of a program to run instead of `llmgw sim-engine`.")
+
+
+@dataclass(frozen=True, slots=True)
+class EnginesSettings:
+    """Where the engines of this node are."""
+
+    llamacpp: LlamaCppSettings = setting(LlamaCppSettings(), "llama.cpp.")
+    sim: SimSettings = setting(SimSettings(), "The simulated engine.")
+
+
+@dataclass(frozen=True, slots=True)
+class SupervisorSettings:
+    """How engine processes are watched."""
+
+    work_dir: str = setting(
+        "/var/lib/llmgw-agent", "Folder for state and output of engines; outlives the agent."
+    )
+    log_lines: int = setting(
+        512, "Lines of output kept in memory for each engine.", at_least=16, at_most=100_000
+    )
+    max_log_bytes: Bytes = setting(
+        16 * MIB, "An engine's output file is trimmed at this size.", at_least=65536
+    )
+    stop_timeout: Seconds = setting(
+        60.0, "How long an engine may take to end before it is killed.", at_least=0
+    )
+    health_interval: Seconds = setting(
+        2.0, "Time between two looks at an engine's health.", at_least=0.05
+    )
+    alive_grace: Seconds = setting(
+        5.0, "How long a rank without a port must live to count as started.", at_least=0
+    )
+    rendezvous_timeout: Seconds = setting(
+        300.0, "How long the ranks of one replica may take to find each other.", at_least=1
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """All settings of ``llmgw agent``, and of the agent's half of ``llmgw up``."""
+
+    server: str = setting(
+        "",
+        "Agent port of the control plane, `host:7443`; plaintext only when written `http://…`.",
+    )
+    servers: tuple[str, ...] = setting((), "Further control planes, tried in this order.")
+    tls: TlsFiles | None = setting(None, "This node's certificates.")
+    node_id: str = setting("", "The node's name; unset means: the hostname.")
+    hostname: str = setting("", "Name shown to people; unset means: the hostname.")
+    mgmt_addr: str = setting(
+        "",
+        "Address on which engines listen; unset means: the one on the way to the control plane.",
+    )
+    mgmt_interface: str = setting("", "Network interface of `mgmt_addr`.")
+    labels: Mapping[str, str] = _mapping(
+        "Free words that `node_selector` of a profile can ask for."
+    )
+    heartbeat_interval: Seconds = setting(5.0, "Time between two heartbeats.", at_least=0.1)
+    reconnect_base: Seconds = setting(
+        1.0, "First wait after a lost connection; doubles, with jitter.", at_least=0.01
+    )
+    reconnect_max: Seconds = setting(30.0, "The longest such wait.", at_least=0.01)
+    fabrics: tuple[FabricAdapters, ...] = setting(
+        (), "Fast networks of this node; an adapter belongs to one of them."
+    )
+    discovery: DiscoverySettings = setting(DiscoverySettings(), "How hardware is found.")
+    model_dirs: tuple[str, ...] = setting(
+        (), "Folders with model files; `weights_dir` is always one of them."
+    )
+    weights_dir: str = setting(
+        "/var/lib/llmgw-weights", "Folder into which model files are downloaded."
+    )
+    engines: EnginesSettings = setting(EnginesSettings(), "Where the engines are.")
+    supervisor: SupervisorSettings = setting(SupervisorSettings(), "How engines are watched.")
+    port_range: PortRange | None = setting(
+        None, "Ports for engines on this node; unset means: as the control plane says."
+    )
+    log: LogSettings = setting(LogSettings(), "The log.")
