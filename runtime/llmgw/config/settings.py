@@ -298,8 +298,10 @@ class DiscoverySettings:
 class LlamaCppSettings:
     """The llama.cpp engine on this node."""
 
-    bin: str = setting(
-        "", "Path of `llama-server`; unset means: from PATH, else the one of `llmgw[local]`."
+    bin: str | tuple[str, ...] = setting(
+        "",
+        "Path of `llama-server`, or a list of words that starts one; "
+        "unset means: from PATH, else the one of `llmgw[local]`.",
     )
     parallel: int = setting(
         4, "Requests that one engine serves at a time.", at_least=1, at_most=256
@@ -310,7 +312,9 @@ class LlamaCppSettings:
 class SimSettings:
     """The simulated engine on this node."""
 
-    bin: str = setting("", "Path of a program to run instead of `llmgw sim-engine`.")
+    bin: str | tuple[str, ...] = setting(
+        "", "Path of `llmgw`, or a list of words that starts it; unset means: this one."
+    )
 
 
 @dataclass(frozen=True, slots=True)
