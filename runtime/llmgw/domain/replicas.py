@@ -88,6 +88,7 @@ class LaunchProfile:
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     capabilities: tuple[str, ...] = ()
+    context_length: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
