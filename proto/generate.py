@@ -1,0 +1,36 @@
+"""Write the Python code of every ``.proto`` file: ``python proto/generate.py [OUT]``, by default into ``runtime``.
+
+``make proto`` calls it, and so does the layout test that compares what is checked in.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+PLUGINS = ("--python_out", "--grpc_python_out", "--mypy_out", "--mypy_grpc_out")
+
+
+def protoc(*flags: str) -> None:
+    """Run the compiler of the pinned grpcio-tools over all our files."""
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
+    sources = sorted(str(f) for f in HERE.rglob("*.proto"))
+    command = [sys.executable, "-m", "grpc_tools.protoc", "-I", str(HERE), *flags, *sources]
+    subprocess.run(command, check=True, stderr=subprocess.PIPE, text=True, env={**os.environ, "PATH": path})
+
+
+def generate(out: Path) -> None:
+    """Messages, service and their type stubs, under ``out``."""
+    protoc(*(f"{flag}={out}" for flag in PLUGINS))
+
+
+def describe(out: Path) -> None:
+    """The descriptor set of the messages, as a file; a release keeps its own in ``tests/data/descriptors``."""
+    protoc(f"--descriptor_set_out={out}")
+
+
+if __name__ == "__main__":
+    generate(Path(sys.argv[1]) if len(sys.argv) > 1 else HERE.parent / "runtime")

@@ -1,0 +1,1 @@
+"""Generated from ``proto/llmgw/rpc/v1``; ``proto/generate.py`` writes it anew, a layout test compares."""
