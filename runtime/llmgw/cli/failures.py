@@ -1,7 +1,7 @@
 """Turns the end of a command into an exit code; the one place where a ``Kind`` becomes one.
 
-No command catches our own errors: each raises, and here the sentence goes to standard error without a stack.
-An exception that is not ours is a bug and keeps its traceback.
+No command catches our own errors: each raises, and here the sentence goes to standard error, with
+no stack. An exception that is not ours is a bug and keeps its traceback.
 """
 
 from __future__ import annotations

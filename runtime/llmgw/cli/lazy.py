@@ -35,12 +35,12 @@ class LazyGroup(click.Group):
         super().__init__(*args, **kwargs)
         self._table = table
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click passes it
         """Every command that is not hidden, in the table's order."""
         return [name for name, entry in self._table.items() if not entry.is_hidden]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the command; ``ExtraMissing`` says what to install when its packages are absent."""
+        """Import the command; ``ExtraMissing`` says what to install when its packages lack."""
         entry = self._table.get(cmd_name)
         if entry is None:
             return None

@@ -15,6 +15,15 @@ CONTEXT_SETTINGS: Mapping[str, object] = {
     "max_content_width": 100,
 }
 
+EXIT_CODES = """\b
+Exit codes:
+  0 ok                        5 refused, or in conflict
+  1 failed                    6 not in time
+  2 usage or configuration    7 a check said no
+  3 no control plane          130 interrupted
+  4 no such thing
+"""
+
 COMMANDS: Mapping[str, LazyCommand] = {
     "up": LazyCommand(
         module="llmgw.cli.up_cmd",
@@ -67,20 +76,12 @@ COMMANDS: Mapping[str, LazyCommand] = {
 """Every command of the product, in the order of the help."""
 
 
-@click.group(cls=LazyGroup, table=COMMANDS, context_settings=CONTEXT_SETTINGS)
+@click.group(cls=LazyGroup, table=COMMANDS, context_settings=CONTEXT_SETTINGS, epilog=EXIT_CODES)
 @click.version_option(llmgw.__version__, prog_name="llmgw", message="%(prog)s %(version)s")
 def root() -> None:
     """Language models on machines that you own, behind one OpenAI-compatible endpoint.
 
     Start with 'llmgw up'.
-
-    \b
-    Exit codes:
-      0 ok                        5 refused, or in conflict
-      1 failed                    6 not in time
-      2 usage or configuration    7 a check said no
-      3 no control plane          130 interrupted
-      4 no such thing
     """
 
 

@@ -45,7 +45,8 @@ class GpuView:
 class NodeView:
     """One node: what it has, what of that is promised, and since when it is silent.
 
-    ``engine_versions`` is ``None`` for a node that never looked for engines, and empty for one that has none.
+    ``engine_versions`` is ``None`` for a node that never looked for engines, and empty for one that
+    has none.
     """
 
     node_id: str
@@ -136,7 +137,7 @@ class FailureView:
 class ModelView:
     """One catalog entry and how much of it runs.
 
-    ``reason`` says in one sentence why fewer run than are wanted; it is empty when nothing is missing.
+    ``reason`` says in one sentence why fewer run than are wanted; empty when nothing is missing.
     """
 
     name: str
@@ -171,7 +172,7 @@ class GateView:
 
 @dataclass(frozen=True, slots=True)
 class NodeVerdict:
-    """What one node is to one profile; ``check`` names the first test that refused it, empty if it fits."""
+    """What one node is to one profile; ``check`` is the first test that refused it, if any."""
 
     node_id: str
     is_fit: bool
@@ -216,7 +217,7 @@ class ChosenPlacement:
 class PlacementView:
     """Why a model is placed where it is, or why it is not placed at all.
 
-    ``chosen`` is what fits, whether or not a gate is shut; a pass acts on it only when all are open.
+    ``chosen`` is what fits, whether or not a gate is shut; a pass acts on it when all are open.
     """
 
     model: str
