@@ -1,6 +1,7 @@
 """Where the weights of a source are: what is remote, the name in a node's cache, who holds them.
 
-The agent names its downloads by these rules and the control plane looks for them; so both sides share this module.
+The agent names its downloads by these rules and the control plane looks for them;
+so both sides share this module.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import hashlib
 import posixpath
 import re
 from collections.abc import Iterable
+from urllib.parse import urlsplit, urlunsplit
 
 CACHE_MARK = re.compile(r"[0-9a-f]{16}-")
 """How the name of a download begins; files of an operator never look like this."""
@@ -20,6 +22,8 @@ _REMOTE = ("hf:", "http://", "https://")
 _LOCAL = ("/", "./", "../")
 _HUB = "https://huggingface.co"
 _HUB_PARTS = 3
+_TAIL_CHARACTERS = 160
+"""A file name has at most 255 bytes, of which the digest and ``.part.json`` need some."""
 
 
 def is_remote(source: str) -> bool:
@@ -28,7 +32,10 @@ def is_remote(source: str) -> bool:
 
 
 def is_path(source: str) -> bool:
-    """Whether it is a file or folder of the node; anything else that is not remote is a name for the engine."""
+    """Whether it is a file or folder of the node.
+
+    What is neither this nor remote is a name that the engine itself resolves.
+    """
     return source.startswith(_LOCAL)
 
 
@@ -39,7 +46,7 @@ def names_a_file(source: str) -> bool:
 
 
 def download_url(source: str) -> str:
-    """The address that a remote source stands for; ``hf:org/repo/file`` lies on the hub's main branch."""
+    """The address of a remote source; ``hf:org/repo/file`` lies on the hub's main branch."""
     if not source.startswith("hf:"):
         return source
     organisation, repository, file = source.removeprefix("hf:").split("/", _HUB_PARTS - 1)
@@ -47,9 +54,9 @@ def download_url(source: str) -> str:
 
 
 def cache_name(source: str) -> str:
-    """The file name of a remote source in a cache: a digest of the source as written and its readable tail."""
+    """The name of a remote source in a cache: a digest of the source as written, then its tail."""
     digest = hashlib.sha256(source.encode()).hexdigest()[:16]
-    tail = posixpath.basename(_without_query(source).rstrip("/"))
+    tail = posixpath.basename(_without_query(source).rstrip("/"))[-_TAIL_CHARACTERS:]
     return f"{digest}-{tail if tail not in {'', '.', '..'} else 'weights'}"
 
 
@@ -63,6 +70,17 @@ def holds(source: str, paths: Iterable[str]) -> bool:
         return posixpath.normpath(source) in map(posixpath.normpath, whole)
     repository = source.rsplit("/", 1)[-1]
     return any(posixpath.basename(p) == repository for p in whole)
+
+
+def shown(source: str) -> str:
+    """A source as logs and messages may hold it: without the secrets that an address can carry."""
+    if source.startswith("hf:") or not is_remote(source):
+        return source
+    try:
+        parts = urlsplit(source)
+    except ValueError:
+        return f"{source.partition('://')[0]}://…"
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def _without_query(source: str) -> str:
