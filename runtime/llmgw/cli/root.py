@@ -57,7 +57,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
         module="llmgw.cli.sim_engine_cmd",
         attribute="sim_engine",
         help="Run an engine that answers without a model, for tests and trials.",
-        extras="server",
+        extras="agent",
     ),
     "llama-server": LazyCommand(
         module="llmgw.cli.llama_server_cmd",

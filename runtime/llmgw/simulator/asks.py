@@ -34,7 +34,7 @@ class Ask:
     """Whether a stream ends with a chunk that carries usage."""
 
     def length(self, own: int | None) -> tuple[int, str]:
-        """Tokens of the answer and why it ends there; ``own`` is where the engine ends by itself."""
+        """Tokens of the answer and why it ends; ``own`` is where the engine ends by itself."""
         bound = self.max_tokens or own or _DEFAULT_TOKENS
         if own is None or self.ignore_eos:
             return bound, "length" if self.max_tokens else "stop"
