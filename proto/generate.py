@@ -1,7 +1,7 @@
-"""Write the Python code of every ``.proto`` file: ``python proto/generate.py [OUT]``, by default into ``runtime``.
+"""Write the Python code of every ``.proto`` file: ``python proto/generate.py [OUT]``.
 
 ``make proto`` calls it, and so does the layout test that compares what is checked in.
-"""
+"""  # noqa: INP001 - a script, not a package
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def protoc(*flags: str) -> None:
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
     sources = sorted(str(f) for f in HERE.rglob("*.proto"))
     command = [sys.executable, "-m", "grpc_tools.protoc", "-I", str(HERE), *flags, *sources]
-    subprocess.run(command, check=True, stderr=subprocess.PIPE, text=True, env={**os.environ, "PATH": path})
+    environment = {**os.environ, "PATH": path}
+    subprocess.run(command, check=True, stderr=subprocess.PIPE, env=environment)  # noqa: S603 - ours
 
 
 def generate(out: Path) -> None:
@@ -28,7 +29,7 @@ def generate(out: Path) -> None:
 
 
 def describe(out: Path) -> None:
-    """The descriptor set of the messages, as a file; a release keeps its own in ``tests/data/descriptors``."""
+    """The messages' descriptor set; each release's own stays in ``tests/data/descriptors``."""
     protoc(f"--descriptor_set_out={out}")
 
 

@@ -1,1 +1,1 @@
-"""The wire between agents and the control plane: generated messages, their translation, channels, the private CA."""
+"""The wire between agents and control plane: messages, their translation, channels, the CA."""

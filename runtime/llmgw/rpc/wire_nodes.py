@@ -1,0 +1,205 @@
+"""Translates what a node says about itself: registrations and heartbeats.
+
+What is absent in a value stays absent in the message and comes back absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from llmgw.domain.nodes import (
+    Fabric,
+    Gpu,
+    HeartbeatFacts,
+    Host,
+    LocalWeights,
+    NodeFacts,
+    Storage,
+)
+from llmgw.domain.replicas import RunningShard
+from llmgw.rpc import texts, wire_shards
+from llmgw.rpc.v1 import agent_pb2 as pb
+
+
+def pack_register(
+    facts: NodeFacts, *, running: Iterable[RunningShard], term: int
+) -> pb.AgentMessage:
+    """The first message of every stream: what the node is and what runs on it."""
+    register = pb.Register(
+        node_id=facts.node_id,
+        hostname=texts.repaired(facts.hostname),
+        mgmt_addr=facts.mgmt_addr,
+        labels=texts.repaired_values(facts.labels),
+        gpus=map(_pack_gpu, facts.gpus),
+        fabrics=map(_pack_fabric, facts.fabrics),
+        agent_version=facts.agent_version,
+        engine_versions=texts.repaired_values(facts.engine_versions),
+        running_shards=map(wire_shards.pack_running, running),
+        memory_total_mb=facts.memory_total_mb,
+        weights=map(_pack_weights, facts.weights),
+        storage=map(_pack_storage, facts.storage),
+        host=_pack_host(facts.host),
+        engines_probed=facts.engines_probed,
+        port_range=_pack_ports(facts.port_range),
+        term=term,
+    )
+    return pb.AgentMessage(register=register)
+
+
+def unpack_facts(register: pb.Register) -> NodeFacts:
+    """What the node says about itself."""
+    ports = register.port_range
+    return NodeFacts(
+        node_id=register.node_id,
+        hostname=register.hostname,
+        mgmt_addr=register.mgmt_addr,
+        agent_version=register.agent_version,
+        labels=dict(register.labels),
+        gpus=tuple(map(_unpack_gpu, register.gpus)),
+        fabrics=tuple(map(_unpack_fabric, register.fabrics)),
+        host=_unpack_host(register.host),
+        memory_total_mb=register.memory_total_mb if register.HasField("memory_total_mb") else None,
+        storage=tuple(map(_unpack_storage, register.storage)),
+        weights=tuple(map(_unpack_weights, register.weights)),
+        engine_versions=dict(register.engine_versions),
+        engines_probed=register.engines_probed,
+        port_range=(ports.first, ports.last) if register.HasField("port_range") else None,
+    )
+
+
+def unpack_running(register: pb.Register) -> tuple[RunningShard, ...]:
+    """The shards that live on the node, or whose weights it still fetches."""
+    return tuple(map(wire_shards.unpack_running, register.running_shards))
+
+
+def pack_heartbeat(*, node_id: str, beat: HeartbeatFacts) -> pb.AgentMessage:
+    """One beat; a list is flagged as changed when the value holds one at all."""
+    heartbeat = pb.Heartbeat(
+        node_id=node_id,
+        gpu_memory_used_mb=beat.gpu_memory_used_mib,
+        new_problems=map(texts.repaired, beat.new_problems),
+        storage=map(_pack_storage, beat.storage),
+        weights_changed=beat.weights is not None,
+        weights=map(_pack_weights, beat.weights or ()),
+        memory_total_mb=beat.memory_total_mb,
+        engines_changed=beat.engine_versions is not None,
+        engine_versions=texts.repaired_values(beat.engine_versions or {}),
+    )
+    return pb.AgentMessage(heartbeat=heartbeat)
+
+
+def unpack_heartbeat(message: pb.Heartbeat) -> HeartbeatFacts:
+    """What changed since; a list without its flag was not sent."""
+    return HeartbeatFacts(
+        gpu_memory_used_mib=dict(message.gpu_memory_used_mb),
+        new_problems=tuple(message.new_problems),
+        storage=tuple(map(_unpack_storage, message.storage)),
+        memory_total_mb=message.memory_total_mb if message.HasField("memory_total_mb") else None,
+        weights=tuple(map(_unpack_weights, message.weights)) if message.weights_changed else None,
+        engine_versions=dict(message.engine_versions) if message.engines_changed else None,
+    )
+
+
+def _pack_gpu(gpu: Gpu) -> pb.GPU:
+    return pb.GPU(
+        index=gpu.index,
+        uuid=gpu.uuid,
+        name=gpu.name,
+        memory_total_mb=gpu.memory_total_mib,
+        memory_used_mb=gpu.memory_used_mib,
+        compute_capability=gpu.compute_capability,
+        numa_node=gpu.numa_node,
+        pci_bus_id=gpu.pci_bus_id,
+        driver_version=gpu.driver_version,
+        cuda_version=gpu.cuda_version,
+        nvlink_peers=gpu.nvlink_peers,
+        problems=map(texts.repaired, gpu.problems),
+        temperature_c=gpu.temperature_c,
+        ecc_errors=gpu.ecc_errors,
+        utilization_percent=gpu.utilization_percent,
+    )
+
+
+def _unpack_gpu(gpu: pb.GPU) -> Gpu:
+    return Gpu(
+        index=gpu.index,
+        uuid=gpu.uuid,
+        name=gpu.name,
+        memory_total_mib=gpu.memory_total_mb if gpu.HasField("memory_total_mb") else None,
+        memory_used_mib=gpu.memory_used_mb if gpu.HasField("memory_used_mb") else None,
+        utilization_percent=(
+            gpu.utilization_percent if gpu.HasField("utilization_percent") else None
+        ),
+        compute_capability=gpu.compute_capability,
+        numa_node=gpu.numa_node if gpu.HasField("numa_node") else None,
+        pci_bus_id=gpu.pci_bus_id,
+        driver_version=gpu.driver_version,
+        cuda_version=gpu.cuda_version,
+        nvlink_peers=tuple(gpu.nvlink_peers),
+        ecc_errors=gpu.ecc_errors if gpu.HasField("ecc_errors") else None,
+        temperature_c=gpu.temperature_c if gpu.HasField("temperature_c") else None,
+        problems=tuple(gpu.problems),
+    )
+
+
+def _pack_fabric(fabric: Fabric) -> pb.FabricAttachment:
+    return pb.FabricAttachment(fabric=fabric.name, hcas=fabric.hcas, rate_gbps=fabric.rate_gbps)
+
+
+def _unpack_fabric(fabric: pb.FabricAttachment) -> Fabric:
+    rate = fabric.rate_gbps if fabric.HasField("rate_gbps") else None
+    return Fabric(name=fabric.fabric, hcas=tuple(fabric.hcas), rate_gbps=rate)
+
+
+def _pack_host(host: Host) -> pb.Host:
+    return pb.Host(
+        os_id=host.os_id,
+        os_version=host.os_version,
+        os_codename=host.os_codename,
+        arch=host.arch,
+        cpu_flags=host.cpu_flags,
+        nvidia_driver=host.nvidia_driver,
+    )
+
+
+def _unpack_host(host: pb.Host) -> Host:
+    return Host(
+        os_id=host.os_id,
+        os_version=host.os_version,
+        os_codename=host.os_codename,
+        arch=host.arch,
+        cpu_flags=tuple(host.cpu_flags),
+        nvidia_driver=host.nvidia_driver,
+    )
+
+
+def _pack_storage(storage: Storage) -> pb.Storage:
+    return pb.Storage(
+        path=texts.repaired(storage.path),
+        free_bytes=storage.free_bytes,
+        total_bytes=storage.total_bytes,
+        shared=storage.is_shared,
+    )
+
+
+def _unpack_storage(storage: pb.Storage) -> Storage:
+    return Storage(
+        path=storage.path,
+        free_bytes=storage.free_bytes,
+        total_bytes=storage.total_bytes,
+        is_shared=storage.shared,
+    )
+
+
+def _pack_weights(weights: LocalWeights) -> pb.LocalWeights:
+    return pb.LocalWeights(
+        path=texts.repaired(weights.path), size_bytes=weights.size_bytes, shared=weights.is_shared
+    )
+
+
+def _unpack_weights(weights: pb.LocalWeights) -> LocalWeights:
+    return LocalWeights(path=weights.path, size_bytes=weights.size_bytes, is_shared=weights.shared)
+
+
+def _pack_ports(ports: tuple[int, int] | None) -> pb.PortRange | None:
+    return None if ports is None else pb.PortRange(first=ports[0], last=ports[1])
