@@ -49,6 +49,7 @@ class Profile:
     gpus_per_node: int = 0
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+    allow_env_override: bool = False
     priority: int = 0
     weight: float = 1.0
     startup_timeout_s: float = 900.0

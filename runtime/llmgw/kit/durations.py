@@ -1,4 +1,4 @@
-"""Reads a length of time as people write it: ``2s``, ``15m``, ``1.5h``, ``250ms`` or a number of seconds."""
+"""Reads a length of time as people write it: ``2s``, ``15m``, ``1.5h``, ``250ms`` or a number."""
 
 from __future__ import annotations
 
