@@ -13,6 +13,9 @@ from llmgw.simulator.asks import Ask
 from llmgw.simulator.schedule import Pace
 from llmgw.simulator.state import EngineState
 
+_HALF_TICK_S = 0.0005
+"""uvloop rounds to milliseconds: without this a timer fires early and spins until it is due."""
+
 
 class Reply(Protocol):
     """Where the answer to one request is written."""
@@ -144,7 +147,7 @@ class Generation:
 
     def _set_timer(self) -> None:
         if self._pace and not self._reply.is_paused and not self._engine.behaviour.hang:
-            at = self._delivery.wake_at(self._pace)
+            at = self._delivery.wake_at(self._pace) + _HALF_TICK_S
             self._timer = self._engine.loop.call_at(at, self._tick, self._pace)
 
     def _tick(self, pace: Pace) -> None:
