@@ -20,7 +20,9 @@ def protoc(*flags: str) -> None:
     sources = sorted(str(f) for f in HERE.rglob("*.proto"))
     command = [sys.executable, "-m", "grpc_tools.protoc", "-I", str(HERE), *flags, *sources]
     environment = {**os.environ, "PATH": path}
-    subprocess.run(command, check=True, stderr=subprocess.PIPE, env=environment)  # noqa: S603 - ours
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)  # noqa: S603
+    if done.returncode:
+        raise SystemExit(f"protoc refused:\n{done.stderr}")
 
 
 def generate(out: Path) -> None:
