@@ -38,11 +38,10 @@ GENERATED_ENV = frozenset(
 )
 """What an agent sets from the placement; a profile that changed it would use what others hold."""
 
-BELOW_FP8 = frozenset(
-    "v100 p4 p40 p100 t4 a2 a10 a10g a16 a30 a40 a100 a800 a4000 a4500 a5000 a6000".split()
-    + "2060 2070 2080 3050 3060 3070 3080 3090".split()
+BELOW_FP8 = re.compile(
+    r"p\d+|v100|t4|a2|a10g?|a16|a30|a40|a[18]00|a[456][05]?00|20[678]0|30[56789]0"
 )
-"""Cards with a compute capability below 8.9, by the first part of their class."""
+"""Cards with a compute capability below 8.9 (Ampere and older), by how their class begins."""
 
 _FP8_ENGINES = frozenset({"vllm", "sglang"})
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -194,7 +193,7 @@ def _engine(path: str, profile: Profile) -> Iterator[Problem]:
         )
     if profile.engine in _FP8_ENGINES and _wants_fp8(profile.args):
         card = profile.gpu_class.partition("-")[0]
-        if card in BELOW_FP8:
+        if BELOW_FP8.fullmatch(card):
             yield Problem(
                 f"{path}.args", f"fp8 needs compute capability 8.9, which {card} does not have"
             )

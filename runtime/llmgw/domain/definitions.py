@@ -16,8 +16,8 @@ from typing import TypeVar
 from llmgw.domain import catalog_rules
 from llmgw.domain.catalog import Model, Profile, Scaling
 from llmgw.domain.catalog_rules import Entry
-from llmgw.errors import CatalogInvalid, Problem
-from llmgw.kit import durations
+from llmgw.errors import CatalogInvalid, Invalid, Problem
+from llmgw.kit import units
 
 _T = TypeVar("_T")
 _Parse = Callable[[object], _T]
@@ -65,7 +65,7 @@ class Reading:
 
 
 def load(raw: object, *, path: str = "models") -> tuple[Model, ...]:
-    """The models of a list; ``CatalogInvalid`` with every mistake in it, of reading and of rules."""
+    """The models of a list; ``CatalogInvalid`` with every mistake of reading and of rules."""
     reading = read(raw, path=path)
     problems = [*reading.problems]
     problems += catalog_rules.check(reading.entries, already=reading.problems)
@@ -79,7 +79,7 @@ def read(raw: object, *, path: str = "models") -> Reading:
     if raw is None:
         return Reading(entries=(), problems=())
     if not isinstance(raw, Sequence) or isinstance(raw, str):
-        return Reading(entries=(), problems=(_wrong(path, raw, "must be a list of models"),))
+        return Reading(entries=(), problems=(_wrong(path, raw, "a list of models"),))
     readings = [read_model(item, path=f"{path}[{i}]") for i, item in enumerate(raw)]
     return Reading(
         entries=tuple(entry for r in readings for entry in r.entries),
@@ -90,7 +90,7 @@ def read(raw: object, *, path: str = "models") -> Reading:
 def read_model(raw: object, *, path: str) -> Reading:
     """The one entry of a mapping; none when it is no mapping."""
     if not isinstance(raw, Mapping):
-        return Reading(entries=(), problems=(_wrong(path, raw, "must be a mapping of a model"),))
+        return Reading(entries=(), problems=(_wrong(path, raw, "a mapping of a model"),))
     fields = _Fields(raw, path=path, keys=_MODEL_KEYS, what="a model")
     model = Model(
         name=fields.required("name", _text, ""),
@@ -115,9 +115,9 @@ def _scaling(parent: _Fields) -> Scaling | None:
     minimum = fields.get("min", _count, 0)
     return Scaling(
         min=minimum,
-        # A promise of N copies needs no second figure; 0 stays 0, for nobody's request may start it.
+        # A promise of N copies needs no second figure; 0 stays 0: no request may start it.
         max=fields.get("max", _count, 0) or minimum,
-        idle_timeout_s=fields.get("idle_timeout", durations.seconds, Scaling().idle_timeout_s),
+        idle_timeout_s=fields.get("idle_timeout", _seconds, Scaling().idle_timeout_s),
     )
 
 
@@ -127,7 +127,7 @@ def _profiles(parent: _Fields) -> tuple[Profile, ...]:
     if raw is None:
         return ()
     if not isinstance(raw, Sequence) or isinstance(raw, str):
-        parent.problems.append(_wrong(path, raw, "must be a list of profiles"))
+        parent.problems.append(_wrong(path, raw, "a list of profiles"))
         return ()
     return tuple(_profile(parent, item, path=f"{path}[{i}]") for i, item in enumerate(raw))
 
@@ -148,7 +148,7 @@ def _profile(parent: _Fields, raw: object, *, path: str) -> Profile:
         allow_env_override=fields.get("allow_env_override", _flag, plain.allow_env_override),
         priority=fields.get("priority", _integer, plain.priority),
         weight=fields.get("weight", _amount, plain.weight) or plain.weight,
-        startup_timeout_s=fields.get("startup_timeout", durations.seconds, plain.startup_timeout_s),
+        startup_timeout_s=fields.get("startup_timeout", _seconds, plain.startup_timeout_s),
         node_selector=fields.get("node_selector", _words_by_name, {}),
         min_memory_gb=fields.get("min_memory_gb", _amount, plain.min_memory_gb),
         min_disk_gb=fields.get("min_disk_gb", _amount, plain.min_disk_gb),
@@ -156,7 +156,7 @@ def _profile(parent: _Fields, raw: object, *, path: str) -> Profile:
 
 
 class _Fields:
-    """One mapping of somebody's input: takes its fields out and collects what is wrong with them."""
+    """One mapping of somebody's input: takes its fields out and collects their mistakes."""
 
     def __init__(
         self, raw: Mapping[object, object], *, path: str, keys: tuple[str, ...], what: str
@@ -165,7 +165,7 @@ class _Fields:
         self.problems: list[Problem] = []
         self._path = path
         self.problems += [
-            Problem(self.at(str(key)), f"is no key of {what}; legal: {', '.join(keys)}")
+            Problem(self.at(str(key)), f"unknown key of {what}; legal: {', '.join(keys)}")
             for key in raw
             if key not in keys
         ]
@@ -176,7 +176,7 @@ class _Fields:
     def below(self, raw: object, *, path: str, keys: tuple[str, ...], what: str) -> _Fields:
         """A mapping inside this one, which collects into the same list."""
         if not isinstance(raw, Mapping):
-            self.problems.append(_wrong(path, raw, f"must be a mapping of {what}"))
+            self.problems.append(_wrong(path, raw, f"a mapping of {what}"))
             # Its required fields are not reported on top: the one mistake is the shape.
             return _Fields({}, path=path, keys=keys, what=what)
         inner = _Fields(raw, path=path, keys=keys, what=what)
@@ -197,8 +197,8 @@ class _Fields:
             return default
         try:
             return parse(written)
-        except ValueError as wrong:
-            self.problems.append(_wrong(self.at(key), written, str(wrong)))
+        except Invalid as wrong:
+            self.problems.append(_wrong(self.at(key), written, wrong.message))
             return default
 
 
@@ -206,71 +206,78 @@ def _wrong(path: str, written: object, legal: str) -> Problem:
     shown = repr(written)
     if len(shown) > _SHOWN_CHARACTERS:
         shown = f"{shown[:_SHOWN_CHARACTERS]}…"
-    return Problem(path, f"{legal}, not {shown}")
+    return Problem(path, f"{shown} is not {legal}")
 
 
 def _text(written: object) -> str:
     if not isinstance(written, str):
-        raise ValueError("must be text")
+        raise Invalid("text")
     return written.strip()
 
 
 def _texts(written: object) -> tuple[str, ...]:
     if not isinstance(written, Sequence) or isinstance(written, str):
-        raise ValueError("must be a list of texts")
+        raise Invalid("a list of texts")
     if not all(isinstance(item, str) and item for item in written):
-        raise ValueError("must be a list of non-empty texts")
+        raise Invalid("a list of non-empty texts")
     return tuple(written)
 
 
 def _word(written: object) -> str:
-    """Text, or a number that becomes text; a bare yes or no is refused, for YAML lost its spelling."""
+    """Text, or a number that becomes text; of a bare yes or no YAML has lost the spelling."""
     if isinstance(written, bool) or not isinstance(written, (str, int, float)):
-        raise ValueError("must be text or a number; put yes, no, true and false in quotes")
+        raise Invalid("text or a number; put yes, no, true and false in quotes")
     return str(written)
 
 
 def _words(written: object) -> tuple[str, ...]:
     if not isinstance(written, Sequence) or isinstance(written, str):
-        raise ValueError("must be a list of texts")
+        raise Invalid("a list of texts")
     return tuple(map(_word, written))
 
 
 def _words_by_name(written: object) -> Mapping[str, str]:
     if not isinstance(written, Mapping):
-        raise ValueError("must be a mapping of names to texts")
+        raise Invalid("a mapping of names to texts")
     if not all(isinstance(name, str) and name for name in written):
-        raise ValueError("must have non-empty texts as names")
+        raise Invalid("a mapping of names to texts")
     return {name: _word(value) for name, value in written.items()}
 
 
 def _flag(written: object) -> bool:
     if not isinstance(written, bool):
-        raise ValueError("must be true or false")
+        raise Invalid("true or false")
     return written
 
 
 def _integer(written: object) -> int:
     if isinstance(written, bool) or not isinstance(written, int):
-        raise ValueError("must be a whole number")
+        raise Invalid("a whole number")
     return written
 
 
 def _count(written: object) -> int:
     if _integer(written) < 0:
-        raise ValueError("must be a whole number of at least 0")
+        raise Invalid("a whole number of at least 0")
     return _integer(written)
 
 
 def _positive(written: object) -> int:
     if _integer(written) < 1:
-        raise ValueError("must be a whole number of at least 1")
+        raise Invalid("a whole number of at least 1")
     return _integer(written)
 
 
 def _amount(written: object) -> float:
     if isinstance(written, bool) or not isinstance(written, (int, float)):
-        raise ValueError("must be a number")
+        raise Invalid("a number")
     if not math.isfinite(written) or written < 0:
-        raise ValueError("must be a number of at least 0")
+        raise Invalid("a number of at least 0")
     return float(written)
+
+
+def _seconds(written: object) -> float:
+    try:
+        return units.seconds(written)
+    except Invalid:
+        raise Invalid("a duration such as 2s, 15m, 1h or a number of seconds") from None
