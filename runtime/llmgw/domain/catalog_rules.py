@@ -6,6 +6,7 @@ some fleet; whether today's fleet can is a question for placement.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -39,7 +40,7 @@ GENERATED_ENV = frozenset(
 """What an agent sets from the placement; a profile that changed it would use what others hold."""
 
 BELOW_FP8 = re.compile(
-    r"p\d+|v100|t4|a2|a10g?|a16|a30|a40|a[18]00|a[456][05]?00|20[678]0|30[56789]0"
+    r"p\d+|v100|t4|a2|a10g?|a16|a30|a40|a[18]00|a[456][05]00|20[678]0|30[56789]0"
 )
 """Cards with a compute capability below 8.9 (Ampere and older), by how their class begins."""
 
@@ -73,7 +74,9 @@ def check(entries: Sequence[Entry], *, already: Sequence[Problem] = ()) -> tuple
     return tuple(
         problem
         for problem in _all(entries)
-        if not any(path == problem.path or path.startswith(f"{problem.path}.") for path in damaged)
+        if not any(
+            _is_within(problem.path, path) or _is_within(path, problem.path) for path in damaged
+        )
     )
 
 
@@ -82,6 +85,10 @@ def _all(entries: Sequence[Entry]) -> Iterator[Problem]:
     yield from _fallbacks(entries)
     for entry in entries:
         yield from _model(entry)
+
+
+def _is_within(path: str, outer: str) -> bool:
+    return path == outer or path.startswith((f"{outer}.", f"{outer}["))
 
 
 def _names(entries: Sequence[Entry]) -> Iterator[Problem]:
@@ -200,8 +207,7 @@ def _engine(path: str, profile: Profile) -> Iterator[Problem]:
 
 
 def _wants_fp8(args: Sequence[str]) -> bool:
-    following = zip(args, (*args[1:], ""), strict=True)
-    return "--quantization=fp8" in args or ("--quantization", "fp8") in following
+    return "--quantization=fp8" in args or ("--quantization", "fp8") in itertools.pairwise(args)
 
 
 def _split(path: str, profile: Profile) -> Iterator[Problem]:
@@ -210,6 +216,8 @@ def _split(path: str, profile: Profile) -> Iterator[Problem]:
         yield Problem(path, "tp, pp and nodes must be at least 1, gpus_per_node at least 0")
     elif profile.engine == "llamacpp" and (profile.nodes > 1 or profile.tp > 1):
         yield Problem(path, "llamacpp runs on one node without a tensor group: nodes 1 and tp 1")
+    elif profile.is_cpu and profile.engine not in CPU_ENGINES:
+        return
     elif profile.is_cpu and (profile.nodes > 1 or profile.gpus_per_node):
         yield Problem(path, "without gpu_class a profile runs on one node and claims no card")
     elif profile.nodes > 1 and not profile.gpus_per_node:
