@@ -1,0 +1,79 @@
+"""What the agent asks of an engine driver, and the values that a driver answers with.
+
+A driver only builds values: ``orders`` calls it, the supervisor runs what it built.
+A new engine is one class that fits ``Engine`` and one line in ``registry``.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from llmgw.domain.nodes import Gpu
+from llmgw.domain.replicas import LaunchProfile, ShardSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One process of a shard; ``env`` is complete, nothing is inherited beside it."""
+
+    name: str
+    path: str
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    wait_for_leader_port: bool = False
+    """A rank other than 0 starts it once the leader's port accepts.
+
+    On rank 0 it is the next command that waits: this one opens the port.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class StopStep:
+    """One polite way to end: a signal to the process group, and how long to wait for its effect."""
+
+    signal: signal.Signals
+    wait_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class StopPlan:
+    """How an engine is ended once it has no requests: the steps in order, then SIGKILL."""
+
+    steps: tuple[StopStep, ...]
+
+
+class Engine(Protocol):
+    """One engine driver."""
+
+    @property
+    def name(self) -> str:
+        """The word that a profile names it by."""
+        ...
+
+    @property
+    def health_path(self) -> str:
+        """Path that answers 200 once the engine accepts requests."""
+        ...
+
+    @property
+    def stop_plan(self) -> StopPlan:
+        """How its processes end."""
+        ...
+
+    def validate(self, profile: LaunchProfile, gpus: Sequence[Gpu]) -> None:
+        """Raise ``Invalid`` when the profile cannot run on these cards, the shard's own."""
+        ...
+
+    def commands(self, spec: ShardSpec) -> tuple[Command, ...]:
+        """The processes of one shard in the order of their start; the last one is the engine.
+
+        ``spec.profile.model_path`` is a path on this node by now; a folder may be looked into.
+        """
+        ...
+
+    def serves_http(self, spec: ShardSpec) -> bool:
+        """Whether this rank answers requests; a rank that does not is ready by staying alive."""
+        ...

@@ -1,0 +1,113 @@
+"""The llama.cpp driver: ``llama-server`` or a program that takes its flags.
+
+It answers any model name (the gateway checks names) and does not end on SIGTERM while a request is
+open, hence the stop plan (seen on b10991 and on xllamacpp 2026.10).
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from llmgw.agent.engines import checks, environment, programs
+from llmgw.agent.engines.contract import Command, StopPlan, StopStep
+from llmgw.config.settings import LlamaCppSettings
+from llmgw.domain.nodes import Gpu
+from llmgw.domain.replicas import LaunchProfile, ShardSpec
+from llmgw.errors import Invalid
+
+_ALL_LAYERS = "999"
+_RESERVED = ("--host", "--port", "--model", "-m", "--alias", "-a")
+
+
+class LlamaCpp:
+    """Builds the one process of a llama.cpp shard."""
+
+    name = "llamacpp"
+    health_path = "/health"
+    stop_plan = StopPlan((StopStep(signal.SIGTERM, 5.0), StopStep(signal.SIGTERM, 2.0)))
+
+    def __init__(
+        self, *, settings: LlamaCppSettings, listen_addr: str, environ: Mapping[str, str]
+    ) -> None:
+        """``listen_addr`` is the node's management address: the engine asks for no key."""
+        self._settings = settings
+        self._listen_addr = listen_addr
+        self._environ = environ
+
+    def validate(self, profile: LaunchProfile, gpus: Sequence[Gpu]) -> None:
+        """See ``Engine``; one node and no tensor parallelism."""
+        checks.check_launch(profile, gpus)
+        if profile.nodes > 1:
+            raise Invalid(f"profile {profile.name!r}: llama.cpp runs on one node only")
+        if profile.tp > 1:
+            raise Invalid(
+                f"profile {profile.name!r}: llama.cpp has no tensor parallelism; set tp to 1"
+            )
+        checks.check_no_flags(profile, reserved=_RESERVED)
+        self._parallel(profile)
+
+    def commands(self, spec: ShardSpec) -> tuple[Command, ...]:
+        """See ``Engine``; the profile's own arguments come last, so that they win."""
+        program = programs.llamacpp_program(self._settings, environ=self._environ)
+        args = (
+            *program[1:],
+            *("--model", _model_file(spec.profile.model_path)),
+            *("--host", self._listen_addr, "--port", str(spec.http_port)),
+            "--metrics",
+            *self._generated(spec),
+            *spec.profile.args,
+        )
+        env = environment.engine_environment(spec, inherited=self._environ)
+        return (Command(name="llama-server", path=program[0], args=args, env=env),)
+
+    def serves_http(self, spec: ShardSpec) -> bool:
+        """See ``Engine``; there is only rank 0."""
+        return spec.rank == 0
+
+    def _generated(self, spec: ShardSpec) -> list[str]:
+        """The flags that a profile may replace by its own."""
+        profile, args = spec.profile, []
+        if not checks.has_flag(profile.args, "--jinja", "--no-jinja"):
+            args += ["--jinja"]
+        if profile.served_model_name:
+            args += ["--alias", profile.served_model_name]
+        parallel = self._parallel(profile)
+        if not checks.has_flag(profile.args, "--parallel", "-np"):
+            args += ["--parallel", str(parallel)]
+        if profile.context_length and not checks.has_flag(profile.args, "--ctx-size", "-c"):
+            # llama.cpp splits its context over the slots; the catalog's figure is one request's.
+            args += ["--ctx-size", str(profile.context_length * parallel)]
+        if spec.gpu_indices and not checks.has_flag(
+            profile.args, "--n-gpu-layers", "--gpu-layers", "-ngl"
+        ):
+            args += ["--n-gpu-layers", _ALL_LAYERS]
+        if "embeddings" in profile.capabilities:
+            args += _embeddings(profile.args)
+        return args
+
+    def _parallel(self, profile: LaunchProfile) -> int:
+        if not checks.has_flag(profile.args, "--parallel", "-np"):
+            return self._settings.parallel
+        value = checks.flag_value(profile.args, "--parallel", "-np")
+        if value is None or not value.isdecimal() or int(value) < 1:
+            raise Invalid(f"profile {profile.name!r}: --parallel needs a number of at least 1")
+        return int(value)
+
+
+def _embeddings(own: Sequence[str]) -> list[str]:
+    """Without these llama.cpp answers 501; chat goes on working beside them."""
+    args = [] if checks.has_flag(own, "--embeddings", "--embedding") else ["--embeddings"]
+    return args if checks.has_flag(own, "--pooling") else [*args, "--pooling", "mean"]
+
+
+def _model_file(model_path: str) -> str:
+    """The file itself, or the first ``.gguf`` of a folder, which is where a split model begins."""
+    folder = Path(model_path)
+    if not folder.is_dir():
+        return model_path
+    parts = sorted(p for p in folder.iterdir() if p.suffix.lower() == ".gguf")
+    if not parts:
+        raise Invalid(f"{model_path} holds no .gguf file, which is what llama.cpp loads")
+    return str(parts[0])

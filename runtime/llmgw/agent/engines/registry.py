@@ -1,0 +1,49 @@
+"""The drivers of this node by name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+
+from llmgw.agent.engines.contract import Engine
+from llmgw.agent.engines.llamacpp import LlamaCpp
+from llmgw.agent.engines.sim import Sim
+from llmgw.config.settings import AgentSettings
+from llmgw.errors import Unknown
+
+
+class Engines:
+    """Finds a driver by the word that a profile uses."""
+
+    def __init__(self, drivers: Sequence[Engine]) -> None:
+        """Later drivers of a name replace earlier ones."""
+        self._drivers_by_name = {driver.name: driver for driver in drivers}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The known engines, sorted."""
+        return tuple(sorted(self._drivers_by_name))
+
+    def get(self, name: str) -> Engine:
+        """The driver of that name, or ``Unknown`` with what there is."""
+        driver = self._drivers_by_name.get(name)
+        if driver is not None:
+            return driver
+        near = difflib.get_close_matches(name, self.names, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise Unknown(f"this agent has no engine {name!r}, it knows {', '.join(self.names)}{hint}")
+
+
+def build(settings: AgentSettings, *, mgmt_addr: str, environ: Mapping[str, str]) -> Engines:
+    """All drivers, listening on ``mgmt_addr``; ``environ`` is what engine processes inherit."""
+    return Engines(
+        [
+            LlamaCpp(settings=settings.engines.llamacpp, listen_addr=mgmt_addr, environ=environ),
+            Sim(
+                settings=settings.engines.sim,
+                listen_addr=mgmt_addr,
+                environ=environ,
+                stop_timeout_s=settings.supervisor.stop_timeout,
+            ),
+        ]
+    )

@@ -1,0 +1,77 @@
+"""The driver of our own sim engine: an OpenAI-shaped server without a model, for trials."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping, Sequence
+
+from llmgw.agent.engines import checks, environment, programs
+from llmgw.agent.engines.contract import Command, StopPlan, StopStep
+from llmgw.config.settings import SimSettings
+from llmgw.domain.nodes import Gpu
+from llmgw.domain.replicas import LaunchProfile, ShardSpec
+from llmgw.kit.addresses import Address
+
+_RESERVED = ("--listen", "--model", "--nnodes", "--node-rank", "--dist-init-addr")
+
+
+class Sim:
+    """Builds the one process of a sim shard; several ranks meet as SGLang's do."""
+
+    name = "sim"
+    health_path = "/health"
+
+    def __init__(
+        self,
+        *,
+        settings: SimSettings,
+        listen_addr: str,
+        environ: Mapping[str, str],
+        stop_timeout_s: float,
+    ) -> None:
+        """``stop_timeout_s`` is how long it may finish what it has after SIGTERM."""
+        self._settings = settings
+        self._listen_addr = listen_addr
+        self._environ = environ
+        self._stop_timeout_s = stop_timeout_s
+
+    @property
+    def stop_plan(self) -> StopPlan:
+        """See ``Engine``."""
+        return StopPlan((StopStep(signal.SIGTERM, self._stop_timeout_s),))
+
+    def validate(self, profile: LaunchProfile, gpus: Sequence[Gpu]) -> None:
+        """See ``Engine``."""
+        checks.check_launch(profile, gpus)
+        checks.check_no_flags(profile, reserved=_RESERVED)
+
+    def commands(self, spec: ShardSpec) -> tuple[Command, ...]:
+        """See ``Engine``."""
+        program = programs.sim_program(self._settings)
+        listen = str(Address(self._listen_addr, spec.http_port))
+        args = (
+            *program[1:],
+            "sim-engine",
+            *("--listen", listen, "--model", spec.profile.served_model_name),
+            *_rendezvous(spec),
+            *spec.profile.args,
+        )
+        command = Command(
+            name="sim-engine",
+            path=program[0],
+            args=args,
+            env=environment.engine_environment(spec, inherited=self._environ),
+            wait_for_leader_port=spec.nnodes > 1 and spec.rank != 0,
+        )
+        return (command,)
+
+    def serves_http(self, spec: ShardSpec) -> bool:
+        """See ``Engine``; workers only take part."""
+        return spec.rank == 0
+
+
+def _rendezvous(spec: ShardSpec) -> tuple[str, ...]:
+    if spec.nnodes <= 1:
+        return ()
+    leader = str(Address(spec.leader_addr, spec.leader_port))
+    return ("--nnodes", str(spec.nnodes), "--node-rank", str(spec.rank), "--dist-init-addr", leader)
