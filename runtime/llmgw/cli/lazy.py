@@ -40,7 +40,7 @@ class LazyGroup(click.Group):
         return [name for name, entry in self._table.items() if not entry.is_hidden]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the command; ``ExtraMissing`` says what to install when its packages lack."""
+        """Import the command; ``ExtraMissing`` says what to install when packages are absent."""
         entry = self._table.get(cmd_name)
         if entry is None:
             return None

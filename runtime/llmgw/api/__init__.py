@@ -1,0 +1,1 @@
+"""The admin API: what programs and ``ctl`` may ask a control plane, over HTTP."""

@@ -1,0 +1,46 @@
+"""Makes the ASGI application of the admin listener.
+
+``serve`` runs it; the listener is bound to loopback unless told otherwise, and asks for no login.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+
+import llmgw
+from llmgw.api import deps, problems
+from llmgw.api.edge import RequestEdge
+from llmgw.api.ports import Control, Readiness
+from llmgw.api.routers import log, model, node, placement, probe, replica, router_only, status
+from llmgw.api.schemas.problem import ErrorOut
+
+PREFIX = "/api/v1"
+
+_NOUNS = (status, node, log, model, placement, replica)
+
+_ERRORS: dict[int | str, dict[str, Any]] = {
+    "4XX": {"model": ErrorOut, "description": "The request cannot be answered."},
+    "5XX": {"model": ErrorOut, "description": "The server cannot answer now."},
+}
+
+
+def create_app(*, readiness: Readiness, control: Control | None = None) -> FastAPI:
+    """The admin application; without ``control`` it is that of a server that only routes."""
+    app = FastAPI(
+        title="llmgw admin API",
+        version=llmgw.__version__,
+        openapi_url=f"{PREFIX}/openapi.json",
+        docs_url=None,  # its page would be loaded from a foreign host
+        redoc_url=None,
+        responses=_ERRORS,
+    )
+    app.add_middleware(RequestEdge)
+    problems.install(app)
+    deps.bind(app, readiness=readiness, control=control)
+    app.include_router(probe.router)
+    nouns = _NOUNS if control is not None else (router_only,)
+    for noun in nouns:
+        app.include_router(noun.router, prefix=PREFIX)
+    return app

@@ -1,0 +1,64 @@
+"""What the admin API asks of the house; the reconciler and the agent service fit these."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from llmgw.domain.views import (
+    LogTail,
+    ModelView,
+    NodeView,
+    PlacementView,
+    ReplicaView,
+    StatusView,
+)
+
+
+class FleetViews(Protocol):
+    """The fleet as it is now; every answer is a frozen value, taken from memory without waiting."""
+
+    def status(self) -> StatusView:
+        """The fleet on one page."""
+        ...
+
+    def nodes(self) -> Sequence[NodeView]:
+        """Every known node, lost ones too, in the order of their ids."""
+        ...
+
+    def models(self) -> Sequence[ModelView]:
+        """Every catalog entry, in the order of their names."""
+        ...
+
+    def replicas(self) -> Sequence[ReplicaView]:
+        """Every replica that holds something on a node, in the order of their ids."""
+        ...
+
+    def explain(self, model: str) -> PlacementView:
+        """Why a model (by name or alias) is or is not placed; ``Unknown`` when there is no such."""
+        ...
+
+
+class NodeLogs(Protocol):
+    """The logs that a connected node can show."""
+
+    async def logs(self, *, node_id: str, source: str, lines: int) -> LogTail:
+        """The end of one log; ``NotConnected``, ``Unknown`` source or ``DeadlinePassed``."""
+        ...
+
+
+class Readiness(Protocol):
+    """Whether this process should be sent traffic."""
+
+    def obstacles(self) -> Sequence[str]:
+        """What is missing, a sentence each; empty when nothing is."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """What a control plane offers to the API."""
+
+    fleet: FleetViews
+    logs: NodeLogs

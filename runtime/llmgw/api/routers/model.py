@@ -1,0 +1,28 @@
+"""``/models``: the catalog, and how much of each entry runs."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from llmgw.api.deps import Fleet
+from llmgw.api.schemas.model import ModelOut, ModelsOut
+from llmgw.domain.views import ModelStatus
+from llmgw.errors import Unknown
+
+router = APIRouter(tags=["models"])
+
+
+@router.get("/models")
+async def models(fleet: Fleet, status: ModelStatus | None = None) -> ModelsOut:
+    """Every catalog entry, or those of one status."""
+    found = [m for m in fleet.models() if status is None or m.status is status]
+    return ModelsOut.model_validate({"models": found})
+
+
+@router.get("/models/{name}")
+async def model(fleet: Fleet, name: str) -> ModelOut:
+    """One catalog entry, by its name or an alias."""
+    for view in fleet.models():
+        if name == view.name or name in view.aliases:
+            return ModelOut.model_validate(view)
+    raise Unknown(f"the catalog has no model {name!r}")

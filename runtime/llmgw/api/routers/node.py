@@ -1,0 +1,53 @@
+"""``/nodes``: the machines, what they have and what of that is promised."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query
+
+from llmgw.api.deps import Fleet
+from llmgw.api.schemas.node import NodeOut, NodesOut
+from llmgw.domain.views import NodeView
+from llmgw.errors import Unknown
+
+router = APIRouter(tags=["nodes"])
+
+State = Literal["ready", "cordoned", "draining", "unreachable", "lost"]
+_LABEL = Query(pattern=r"^[^=]+=.*$", description="KEY=VALUE")
+
+
+@router.get("/nodes")
+async def nodes(
+    fleet: Fleet,
+    state: State | None = None,
+    label: Annotated[str | None, _LABEL] = None,
+    fabric: str | None = None,
+    gpu_class: str | None = None,
+    engine: str | None = None,
+) -> NodesOut:
+    """Every known node, lost ones too; each filter narrows the list."""
+    found = [
+        n
+        for n in fleet.nodes()
+        if (state is None or n.state == state)
+        and (label is None or _has_label(n, label))
+        and (fabric is None or any(f.name == fabric for f in n.fabrics))
+        and (gpu_class is None or any(g.gpu_class == gpu_class for g in n.gpus))
+        and (engine is None or engine in (n.engine_versions or {}))
+    ]
+    return NodesOut.model_validate({"nodes": found})
+
+
+@router.get("/nodes/{node_id}")
+async def node(fleet: Fleet, node_id: str) -> NodeOut:
+    """One node."""
+    for view in fleet.nodes():
+        if view.node_id == node_id:
+            return NodeOut.model_validate(view)
+    raise Unknown(f"no node {node_id!r} has ever registered here")
+
+
+def _has_label(node: NodeView, label: str) -> bool:
+    key, _, value = label.partition("=")
+    return node.labels.get(key) == value

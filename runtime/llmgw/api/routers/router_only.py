@@ -1,0 +1,17 @@
+"""The whole API of a server that only routes: it says that there is no control plane."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from fastapi import APIRouter
+
+from llmgw.errors import NoControlPlane
+
+router = APIRouter()
+
+
+@router.get("/{rest:path}", include_in_schema=False)
+async def absent(rest: str) -> NoReturn:
+    """404 for every path."""
+    raise NoControlPlane(f"this server only routes, so it has no {rest!r}: no control plane here")

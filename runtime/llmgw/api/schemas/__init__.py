@@ -1,0 +1,1 @@
+"""The shapes of the admin API's answers, one module a noun."""

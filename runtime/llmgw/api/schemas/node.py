@@ -1,0 +1,95 @@
+"""Nodes as the admin API shows them; an absent figure is ``null``, never 0."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from llmgw.api.schemas.from_view import FromView
+from llmgw.domain.views import GpuUse
+
+
+class GpuOut(FromView):
+    """One card, what it does and for whom."""
+
+    index: int
+    gpu_class: str
+    use: GpuUse
+    name: str
+    uuid: str
+    replica_id: str | None = Field(description="The replica that holds the card.")
+    memory_total_mib: int | None
+    memory_used_mib: int | None
+    utilization_percent: int | None
+    temperature_c: int | None
+    problems: tuple[str, ...] = Field(description="Any entry keeps the card out of placement.")
+
+
+class FabricOut(FromView):
+    """A node's usable adapters on one fabric."""
+
+    name: str
+    hcas: tuple[str, ...]
+    rate_gbps: int | None
+
+
+class StorageOut(FromView):
+    """Space on one filesystem that holds model directories."""
+
+    path: str
+    free_bytes: int
+    total_bytes: int
+    is_shared: bool = Field(description="The same space is seen by other nodes too.")
+
+
+class WeightsOut(FromView):
+    """A weight file or a model directory that lies on the node."""
+
+    path: str
+    size_bytes: int
+    is_shared: bool
+
+
+class HostOut(FromView):
+    """Operating system and processor; empty where the node did not say."""
+
+    os_id: str
+    os_version: str
+    os_codename: str
+    arch: str
+    cpu_flags: tuple[str, ...]
+    nvidia_driver: str
+
+
+class NodeOut(FromView):
+    """One node: what it has, what of that is promised, and since when it is silent."""
+
+    node_id: str
+    state: str = Field(description="lost, unreachable, draining, cordoned or ready.")
+    last_seen_s: float = Field(description="Seconds since it last spoke.")
+    is_connected: bool
+    flag_reason: str = Field(description="Why an operator cordoned or drains it.")
+    hostname: str
+    mgmt_addr: str
+    agent_version: str
+    labels: dict[str, str]
+    host: HostOut
+    gpus: tuple[GpuOut, ...]
+    fabrics: tuple[FabricOut, ...]
+    memory_total_mb: int | None
+    memory_claimed_mb: int = Field(description="Promised to replicas by their profiles.")
+    memory_available_mb: int | None
+    storage: tuple[StorageOut, ...]
+    weights: tuple[WeightsOut, ...]
+    engine_versions: dict[str, str] | None = Field(
+        description="Version by engine; null when the node never looked for engines."
+    )
+    replica_ids: tuple[str, ...]
+    stray_shard_ids: tuple[str, ...] = Field(
+        description="Engines that were told to stop and have not confirmed it."
+    )
+
+
+class NodesOut(FromView):
+    """Nodes in the order of their ids."""
+
+    nodes: tuple[NodeOut, ...]

@@ -1,0 +1,63 @@
+"""The one-page status as the admin API shows it."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from llmgw.api.schemas.from_view import FromView
+
+
+class ControlOut(FromView):
+    """The control plane itself."""
+
+    version: str
+    uptime_s: float
+    is_leader: bool
+    term: int
+    settling_left_s: float | None = Field(description="Until then nothing new is placed.")
+    routes_number: int = Field(description="Rises with each change of what the gateway routes to.")
+
+
+class ClassTotalsOut(FromView):
+    """All cards of one class."""
+
+    gpu_class: str
+    used: int
+    free: int
+    unhealthy: int
+
+
+class FabricTotalsOut(FromView):
+    """The nodes of one fabric, and those of them of which every card is free."""
+
+    fabric: str
+    nodes: int
+    whole_free_nodes: int
+
+
+class UnplacedOut(FromView):
+    """A model of which fewer run than are wanted, and why."""
+
+    model: str
+    reason: str
+
+
+class IdleReplicaOut(FromView):
+    """A ready replica that nobody has used for a while."""
+
+    replica_id: str
+    model: str
+    idle_s: float
+
+
+class StatusOut(FromView):
+    """The fleet on one page; every figure is a sum over nodes, models and replicas."""
+
+    control: ControlOut
+    nodes_by_state: dict[str, int]
+    models_by_status: dict[str, int]
+    replicas_by_state: dict[str, int]
+    gpu_classes: tuple[ClassTotalsOut, ...]
+    fabrics: tuple[FabricTotalsOut, ...]
+    unplaced: tuple[UnplacedOut, ...]
+    idle: tuple[IdleReplicaOut, ...]
