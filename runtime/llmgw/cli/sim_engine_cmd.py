@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from llmgw.kit import logs
+from llmgw.kit import addresses, logs
 from llmgw.simulator import behaviour, engine
 
 
@@ -111,7 +111,7 @@ def sim_engine(
     logs.setup()
     engine.run(
         behaviour.EngineOptions(
-            listen=behaviour.address(listen),
+            listen=addresses.parse(listen),
             models=models,
             behaviour=behaviour.Behaviour(
                 ttft_ms=ttft_ms,
@@ -129,6 +129,6 @@ def sim_engine(
             api_key=api_key,
             nnodes=nnodes,
             node_rank=node_rank,
-            dist_init=behaviour.address(dist_init_addr) if dist_init_addr else None,
+            dist_init=addresses.parse(dist_init_addr) if dist_init_addr else None,
         )
     )

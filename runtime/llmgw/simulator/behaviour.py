@@ -6,11 +6,12 @@ Read by every other module of the simulator; knows nothing of sockets or of JSON
 from __future__ import annotations
 
 import dataclasses
-import ipaddress
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from llmgw.errors import Invalid
+from llmgw.kit.addresses import Address
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Behaviour:
     def __post_init__(self) -> None:
         """Refuse figures that mean nothing."""
         for name in ("ttft_ms", "tpot_ms"):
-            if not getattr(self, name) >= 0:
+            if not 0 <= getattr(self, name) < math.inf:
                 raise Invalid(f"{name} must be 0 or more, not {getattr(self, name)!r}")
         for name in ("tokens", "cut_after_tokens"):
             bound = getattr(self, name)
@@ -84,32 +85,6 @@ def changed(behaviour: Behaviour, wanted: object) -> Behaviour:
 def shown(behaviour: Behaviour) -> dict[str, object]:
     """All fields, as ``GET /sim`` shows them."""
     return dataclasses.asdict(behaviour)
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """A host and a TCP port; port 0 asks for any free one."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        """``host:port``, an IPv6 host in brackets."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
-def address(text: str) -> Address:
-    """Read ``HOST:PORT``, ``[V6]:PORT`` or ``:PORT`` (all addresses); ``Invalid`` otherwise."""
-    host, colon, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not colon or not port.isdecimal() or int(port) > 65535:
-        raise Invalid(f"{text!r} is not HOST:PORT")
-    if ":" in host:
-        try:
-            ipaddress.IPv6Address(host)
-        except ValueError as error:
-            raise Invalid(f"{text!r} is not HOST:PORT; write an IPv6 host in brackets") from error
-    return Address(host=host or "0.0.0.0", port=int(port))  # noqa: S104  (asked for by ":PORT")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,12 @@ import signal
 from collections.abc import Callable
 from typing import Final
 
-from llmgw.errors import AlreadyHeld, EngineFailed
+from llmgw.errors import EngineFailed
 from llmgw.kit import logs
-from llmgw.simulator import rendezvous
+from llmgw.kit.addresses import Address
+from llmgw.simulator import binding, rendezvous
 from llmgw.simulator.answering import Routes
-from llmgw.simulator.behaviour import Address, EngineOptions
+from llmgw.simulator.behaviour import EngineOptions
 from llmgw.simulator.listening import Connection
 from llmgw.simulator.state import EngineState
 
@@ -93,9 +94,9 @@ async def _lead(options: EngineOptions) -> None:
 async def _listen(at: Address, factory: Callable[[], Connection]) -> asyncio.Server:
     loop = asyncio.get_running_loop()
     try:
-        server = await loop.create_server(factory, at.host, at.port, backlog=_BACKLOG)
+        server = await loop.create_server(factory, at.host or None, at.port, backlog=_BACKLOG)
     except OSError as error:
-        raise AlreadyHeld(f"cannot listen on {at}: {error.strerror}") from error
+        raise binding.refusal(at, error) from error
     bound = Address(host=at.host, port=server.sockets[0].getsockname()[1])
     _log.info("listening", address=bound)
     return server

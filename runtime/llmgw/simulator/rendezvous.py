@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from llmgw.errors import AlreadyHeld, DeadlinePassed, EngineFailed
-from llmgw.simulator.behaviour import Address
+from llmgw.errors import DeadlinePassed, EngineFailed
+from llmgw.kit.addresses import Address
+from llmgw.simulator import binding
 
 _RETRY_S = 0.2
 _HELLO_TIMEOUT_S = 10.0
@@ -28,11 +29,11 @@ class Gathering:
         self._lost: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def open(self, at: Address) -> None:
-        """Listen; ``AlreadyHeld`` when somebody else does."""
+        """Listen; ``AlreadyHeld`` when somebody else does there."""
         try:
-            self._server = await asyncio.start_server(self._joined, at.host, at.port)
+            self._server = await asyncio.start_server(self._joined, at.host or None, at.port)
         except OSError as error:
-            raise AlreadyHeld(f"cannot listen for workers on {at}: {error.strerror}") from error
+            raise binding.refusal(at, error) from error
 
     @property
     def port(self) -> int:

@@ -27,7 +27,7 @@ class Pace:
             return 0
         due = self.want - self.made
         if self.tpot_s > 0:
-            due = min(due, int((now - self.next_at) / self.tpot_s) + 1)
+            due = int(min(due, (now - self.next_at) / self.tpot_s + 1))
         self.made += due
         self.next_at += due * self.tpot_s
         return due
