@@ -19,7 +19,7 @@ CAPABILITIES = ("embeddings", "json", "reasoning", "rerank", "tools", "vision")
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """How many replicas are wanted: ``min`` run always; ``min`` 0 with ``max`` >= 1 is on demand."""
+    """How many replicas are wanted: ``min`` always; ``min`` 0 with ``max`` >= 1 is on demand."""
 
     min: int = 0
     max: int = 0
@@ -70,7 +70,8 @@ class Profile:
     def fingerprint(self, *, source: str, served_name: str) -> str:
         """``v1:`` and 16 hex digits over all that the process is started from.
 
-        Priority, weight, timeouts, selectors and minimums are not part of it: they do not change the process.
+        Priority, weight, timeouts, selectors and minimums are not part of it: they do not change
+        the process.
         """
         parts = {
             "args": list(self.args),

@@ -20,7 +20,7 @@ _NOT_PREFIX = re.compile(r"[^a-z0-9-]+")
 
 
 def replica_id(*, model: str, token: str) -> str:
-    """Readable prefix of the model name and a random ``token`` of eight hex digits, ``llama-9f31c2aa``."""
+    """``llama-9f31c2aa``: a readable part of the model name and a random ``token``."""
     prefix = _NOT_PREFIX.sub("-", model.lower()).strip("-")[:40].strip("-")
     return f"{prefix or 'model'}-{token}"
 

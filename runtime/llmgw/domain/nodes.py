@@ -1,4 +1,4 @@
-"""What a node is made of, as its agent reports it; what was not reported is ``None``, never zero."""
+"""What a node is made of, as its agent reports it; what is not known is ``None``, never zero."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 FOREIGN_MEMORY_MIB = 512
-"""Memory on an unallocated card above this belongs to somebody else; below it is the driver's own."""
+"""More memory than this on an unallocated card is somebody else's; below it is the driver's own."""
 
 
 class Liveness(enum.StrEnum):
@@ -110,10 +110,10 @@ class NodeFacts:
 class HeartbeatFacts:
     """What a node says between two registrations.
 
-    ``None`` and an empty collection differ only where both are possible: ``None`` was not sent, so the earlier
-    value stands; an empty ``weights`` or ``engine_versions`` is the truth. Empty ``gpu_memory_used_mib``,
-    ``new_problems`` and ``storage`` say nothing. ``Facts.refresh`` fills everything it read; the agent's session
-    drops what has not changed before it sends.
+    ``None`` and an empty collection differ only where both are possible: ``None`` was not sent, so
+    the earlier value stands; an empty ``weights`` or ``engine_versions`` is the truth. Empty
+    ``gpu_memory_used_mib``, ``new_problems`` and ``storage`` say nothing. ``Facts.refresh`` fills
+    everything it read; the agent's session drops what has not changed before it sends.
     """
 
     gpu_memory_used_mib: Mapping[int, int] = field(default_factory=dict)
@@ -134,6 +134,8 @@ class Node:
     last_seen_at: float
     liveness: Liveness = Liveness.READY
     is_connected: bool = True
+    disconnected_at: float | None = None
+    problems: tuple[str, ...] = ()
     is_cordoned: bool = False
     is_draining: bool = False
     flag_reason: str = ""
@@ -158,11 +160,16 @@ _NOT_MODELS = frozenset({"sxm4", "sxm5", "pcie"})
 
 
 def gpu_class(*, name: str, memory_total_mib: int) -> str:
-    """The class of a card, stable over driver naming: ``NVIDIA H100 80GB HBM3``, 81559 MiB -> ``h100-80g``."""
+    """The class of a card: ``NVIDIA H100 80GB HBM3``, 81559 MiB -> ``h100-80g``, whatever the driver."""
     stripped = name.lower().strip().removeprefix("nvidia ").removeprefix("tesla ")
     tokens = [t for t in _TOKENS.split(stripped) if t]
     model = next(
-        (t for t in tokens if any(c.isdigit() for c in t) and not t.endswith("gb") and t not in _NOT_MODELS),
+        (t for t in tokens if _is_model(t)),
         "-".join(tokens),
     )
     return f"{model}-{math.floor(memory_total_mib / 1024 + 0.5)}g"
+
+
+def _is_model(token: str) -> bool:
+    has_digit = any(c.isdigit() for c in token)
+    return has_digit and not token.endswith("gb") and token not in _NOT_MODELS

@@ -1,4 +1,4 @@
-"""What runs: replicas and their shards, how states follow from each other, and which steps are legal."""
+"""What runs: replicas and their shards, how states follow from each other, which steps are legal."""
 
 from __future__ import annotations
 
@@ -35,9 +35,15 @@ _FINAL = frozenset({ShardState.STOPPED, ShardState.FAILED})
 _LIVE = frozenset({ShardState.STARTING, ShardState.LOADING, ShardState.READY, ShardState.DRAINING})
 
 SHARD_STEPS: Mapping[ShardState, frozenset[ShardState]] = {
-    ShardState.PENDING: frozenset({ShardState.STARTING, ShardState.DRAINING, ShardState.STOPPED, ShardState.FAILED}),
-    ShardState.STARTING: frozenset({ShardState.LOADING, ShardState.DRAINING, ShardState.STOPPED, ShardState.FAILED}),
-    ShardState.LOADING: frozenset({ShardState.READY, ShardState.DRAINING, ShardState.STOPPED, ShardState.FAILED}),
+    ShardState.PENDING: frozenset(
+        {ShardState.STARTING, ShardState.DRAINING, ShardState.STOPPED, ShardState.FAILED}
+    ),
+    ShardState.STARTING: frozenset(
+        {ShardState.LOADING, ShardState.DRAINING, ShardState.STOPPED, ShardState.FAILED}
+    ),
+    ShardState.LOADING: frozenset(
+        {ShardState.READY, ShardState.DRAINING, ShardState.STOPPED, ShardState.FAILED}
+    ),
     ShardState.READY: frozenset({ShardState.DRAINING, ShardState.STOPPED, ShardState.FAILED}),
     ShardState.DRAINING: frozenset({ShardState.STOPPED, ShardState.FAILED}),
     ShardState.STOPPED: frozenset(),
@@ -53,6 +59,11 @@ def step(*, shard: str, now: ShardState, to: ShardState) -> ShardState:
     return to
 
 
+def observed(*, held: ShardState, reported: ShardState) -> ShardState:
+    """The state after a report of the agent, whose word is the truth; nothing follows an end."""
+    return held if held.is_final else reported
+
+
 class ReplicaState(enum.StrEnum):
     """Derived from the shards; never stored."""
 
@@ -65,7 +76,7 @@ class ReplicaState(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FetchProgress:
-    """How far a download of weights is; a total of ``None`` means that the source gave no length."""
+    """How far a download of weights is; a total of ``None``: the source gave no length."""
 
     source: str
     done_bytes: int
@@ -93,7 +104,7 @@ class LaunchProfile:
 
 @dataclass(frozen=True, slots=True)
 class ShardSpec:
-    """Everything that starting one shard needs; ports are TCP, addresses are on the management network."""
+    """All that starting one shard needs; ports are TCP, addresses of the management network."""
 
     replica_id: str
     shard_id: str
@@ -149,7 +160,11 @@ class ShardReport:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One shard as the control plane holds it."""
+    """One shard as the control plane holds it.
+
+    ``ordered_at`` is when its last order was sent, ``start_orders`` how many were starts, and
+    ``is_reported`` whether its agent has ever spoken of it.
+    """
 
     shard_id: str
     node_id: str
@@ -163,13 +178,26 @@ class Shard:
     exit_code: int | None = None
     last_output: tuple[str, ...] = ()
     fetch: FetchProgress | None = None
-    is_stop_asked: bool = False
     since_at: float = 0.0
+    is_reported: bool = False
+    ordered_at: float | None = None
+    start_orders: int = 0
+    stop_asked_at: float | None = None
+
+    @property
+    def is_stop_asked(self) -> bool:
+        """Its end is wanted, so that it is no failure."""
+        return self.stop_asked_at is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """One running copy of a model: its shards, where it answers, and since when."""
+    """One running copy of a model: its shards, where it answers, and since when.
+
+    ``ready_at`` is stamped once. ``adopted_at`` stands while parts of an adopted replica are
+    missing, ``unready_at`` while a restarted agent looks again at a replica that was ready,
+    ``failure`` from the moment it is given up; its claims are held until it is released whole.
+    """
 
     replica_id: str
     model: str
@@ -180,12 +208,16 @@ class Replica:
     pool: str = ""
     fabric: str = ""
     memory_claim_gb: float = 0.0
+    disk_claim_gb: float = 0.0
     leader_addr: str = ""
     created_at: float = 0.0
     ready_at: float | None = None
     adopted_at: float | None = None
+    unready_at: float | None = None
     drain_since_at: float | None = None
     drain_reason: str = ""
+    failed_at: float | None = None
+    failure: str = ""
 
     @property
     def leader(self) -> Shard | None:
@@ -202,26 +234,50 @@ class Replica:
         return f"http://{host}:{leader.http_port}"
 
     @property
+    def is_over(self) -> bool:
+        """Nothing of it runs any more."""
+        return all(s.state.is_final for s in self.shards)
+
+    @property
+    def starting_since_at(self) -> float:
+        """From when its startup timeout counts."""
+        return max(self.created_at, self.adopted_at or 0.0, self.unready_at or 0.0)
+
+    @property
     def state(self) -> ReplicaState:
         """Derived from the shards; the first rule that matches wins."""
-        states = [s.state for s in self.shards]
-        if states and all(s is ShardState.STOPPED for s in states) and all(s.is_stop_asked for s in self.shards):
-            return ReplicaState.STOPPED
-        if any(s.state is ShardState.FAILED or (s.state is ShardState.STOPPED and not s.is_stop_asked) for s in self.shards):
+        if self.failed_at is not None:
             return ReplicaState.FAILED
-        if self.drain_since_at is not None:
+        is_leaving = self.drain_since_at is not None
+        if self.shards and all(
+            s.state is ShardState.STOPPED and (is_leaving or s.is_stop_asked) for s in self.shards
+        ):
+            return ReplicaState.STOPPED
+        if any(_is_dead(s, is_leaving=is_leaving) for s in self.shards):
+            return ReplicaState.FAILED
+        if is_leaving:
             return ReplicaState.DRAINING
         if len(self.shards) < self.want_shards:
             return ReplicaState.STARTING if self.adopted_at is not None else ReplicaState.FAILED
-        if all(s is ShardState.READY for s in states) and self.url is not None:
+        if all(s.state is ShardState.READY for s in self.shards) and self.url is not None:
             return ReplicaState.READY
         return ReplicaState.STARTING
 
 
+def _is_dead(shard: Shard, *, is_leaving: bool) -> bool:
+    if shard.state is ShardState.STOPPED:
+        return not (is_leaving or shard.is_stop_asked)
+    return shard.state is ShardState.FAILED
+
+
 @dataclass(frozen=True, slots=True)
 class Stray:
-    """An engine that a node was told to stop and that has not confirmed; its port stays reserved."""
+    """An engine that nobody wants and that has not confirmed its end; its port stays reserved.
+
+    ``ordered_at`` is when its node was last told to stop it.
+    """
 
     node_id: str
     shard_id: str
     http_port: int
+    ordered_at: float | None = None

@@ -1,4 +1,4 @@
-"""What the gateway may send to: endpoints, and the table of models that it is pushed as one value."""
+"""What the gateway may send to: endpoints, and the table of models, pushed as one value."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class RoutedModel:
 
 @dataclass(frozen=True, slots=True)
 class RouteTable:
-    """All endpoints and models at one instant; replaced whole, ``number`` rises with each change."""
+    """All endpoints and models at one instant, replaced whole; ``number`` rises with each change."""
 
     number: int = 0
     term: int = 0
