@@ -1,0 +1,123 @@
+"""What settings must keep between each other, beyond what each may hold alone; pure.
+
+Called by ``config.loading``, which leaves out what rests on a setting that could not be read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from llmgw.config.settings import AgentSettings, ServerSettings
+from llmgw.domain import names
+from llmgw.kit import addresses, units
+
+_NO_NODE = "is no node name: letters, digits, dots and dashes, at most 63, no dash at an end"
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """A mistake at the first of these key paths that rests on what all of them hold."""
+
+    paths: tuple[str, ...]
+    message: str
+
+
+def server(settings: ServerSettings) -> Iterator[Contradiction]:
+    """Every contradiction in the settings of a server."""
+    yield from _silence(settings)
+    yield from _backoffs(settings)
+    yield from _expected_nodes(settings)
+    yield from _listeners(settings)
+    yield from _agent_port(settings)
+    yield from _endpoints(settings)
+
+
+def agent(settings: AgentSettings) -> Iterator[Contradiction]:
+    """Every contradiction in the settings of an agent; the addresses of servers apart."""
+    if settings.node_id and not names.NODE_NAME.fullmatch(settings.node_id):
+        yield Contradiction(("node_id",), f"{settings.node_id!r} {_NO_NODE}")
+    yield from _ordered(
+        "reconnect_max", settings.reconnect_max, "reconnect_base", settings.reconnect_base
+    )
+    for double in _doubles(fabric.name for fabric in settings.fabrics):
+        yield Contradiction(("fabrics",), f"the name {double!r} is used more than once")
+    for double in _doubles(hca for fabric in settings.fabrics for hca in set(fabric.hcas)):
+        yield Contradiction(("fabrics",), f"the adapter {double!r} is in more than one fabric")
+
+
+def _silence(settings: ServerSettings) -> Iterator[Contradiction]:
+    control = settings.control
+    if control.lost_after <= control.unreachable_after:
+        yield Contradiction(
+            ("control.lost_after", "control.unreachable_after"),
+            f"{units.shown_seconds(control.lost_after)} is not longer than "
+            f"control.unreachable_after, {units.shown_seconds(control.unreachable_after)}",
+        )
+
+
+def _backoffs(settings: ServerSettings) -> Iterator[Contradiction]:
+    control, breaker = settings.control, settings.router.breaker
+    yield from _ordered(
+        "control.max_backoff", control.max_backoff, "control.base_backoff", control.base_backoff
+    )
+    yield from _ordered(
+        "router.breaker.open_max_s", breaker.open_max_s, "router.breaker.open_s", breaker.open_s
+    )
+
+
+def _expected_nodes(settings: ServerSettings) -> Iterator[Contradiction]:
+    for place, name in enumerate(settings.control.expect_nodes):
+        if not names.NODE_NAME.fullmatch(name):
+            yield Contradiction((f"control.expect_nodes[{place}]",), f"{name!r} {_NO_NODE}")
+
+
+def _listeners(settings: ServerSettings) -> Iterator[Contradiction]:
+    ports = ("listen", "admin_listen", "agent_listen")
+    for place, later in enumerate(ports):
+        for earlier in ports[:place]:
+            ours, theirs = getattr(settings, later), getattr(settings, earlier)
+            if addresses.parse(ours).overlaps(addresses.parse(theirs)):
+                yield Contradiction((later, earlier), f"{ours!r} is taken by {earlier}, {theirs!r}")
+
+
+def _agent_port(settings: ServerSettings) -> Iterator[Contradiction]:
+    is_open = not addresses.parse(settings.agent_listen).is_loopback
+    if settings.has_control_plane and is_open and settings.agent_tls is None:
+        yield Contradiction(
+            ("agent_tls", "agent_listen"),
+            f"is required, for agent_listen is {settings.agent_listen!r}: give ca, cert and key "
+            "(llmgw ctl cert makes them), or the word insecure, or listen on 127.0.0.1",
+        )
+
+
+def _endpoints(settings: ServerSettings) -> Iterator[Contradiction]:
+    if settings.endpoints and settings.has_control_plane:
+        yield Contradiction(
+            ("endpoints", "control.enabled"),
+            "are only for a server without a control plane: remove them, "
+            "or the profiles of the models, or set control.enabled to false",
+        )
+    for place, endpoint in enumerate(settings.endpoints):
+        if not endpoint.models:
+            yield Contradiction(
+                (f"endpoints[{place}].models",), "is empty: name what is served there"
+            )
+    for double in _doubles(endpoint.id for endpoint in settings.endpoints):
+        yield Contradiction(("endpoints",), f"the id {double!r} is used more than once")
+
+
+def _ordered(
+    longer: str, longer_s: float, shorter: str, shorter_s: float
+) -> Iterator[Contradiction]:
+    if longer_s < shorter_s:
+        yield Contradiction(
+            (longer, shorter),
+            f"{units.shown_seconds(longer_s)} is shorter than {shorter}, "
+            f"{units.shown_seconds(shorter_s)}",
+        )
+
+
+def _doubles(values: Iterable[str]) -> list[str]:
+    return [value for value, count in Counter(values).items() if count > 1]
