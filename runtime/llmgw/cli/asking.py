@@ -1,0 +1,36 @@
+"""What every ``ctl`` command that asks a control plane shares: its options and its client."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from llmgw.cli import output
+from llmgw.cli.client import AdminClient
+from llmgw.cli.output import Screen
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """One command's client and screen, and whether a program reads the answer."""
+
+    client: AdminClient
+    screen: Screen
+    is_json: bool
+
+
+def asks(command: Callable[..., None]) -> Callable[..., None]:
+    """Add ``--json`` and hand the command an ``Asking`` as its first argument."""
+
+    @click.option("--json", "is_json", is_flag=True, help="One JSON document, for programs.")
+    @click.pass_obj
+    @functools.wraps(command)
+    def wrapped(admin_url: str, /, *, is_json: bool, **options: Any) -> None:
+        with AdminClient(url=admin_url) as client:
+            command(Asking(client=client, screen=output.standard(), is_json=is_json), **options)
+
+    return wrapped

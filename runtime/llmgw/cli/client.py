@@ -1,0 +1,197 @@
+"""Asks the admin API of a control plane, and turns its answers back into views and our errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+from urllib.parse import quote
+
+import httpx
+from pydantic import TypeAdapter, ValidationError
+
+from llmgw.domain.views import (
+    LogTail,
+    ModelView,
+    NodeView,
+    PlacementView,
+    ReplicaView,
+    StatusView,
+)
+from llmgw.errors import (
+    Conflict,
+    DeadlinePassed,
+    Denied,
+    Exhausted,
+    Internal,
+    Invalid,
+    LlmgwError,
+    NoControlPlane,
+    NotConnected,
+    Standby,
+    Unauthenticated,
+    Unavailable,
+    Unknown,
+    Unreachable,
+)
+
+ANSWER_TIMEOUT_S = 15.0
+"""Longest wait for one answer; above the 10 s that the server gives a node to send its logs."""
+
+_T = TypeVar("_T")
+
+_BY_CODE: Mapping[str, type[LlmgwError]] = {
+    error.code: error
+    for error in (NoControlPlane, DeadlinePassed, NotConnected, Standby, Unreachable)
+}
+_BY_KIND: Mapping[str, type[LlmgwError]] = {
+    str(error.kind): error
+    for error in (
+        Invalid,
+        Unauthenticated,
+        Denied,
+        Unknown,
+        Conflict,
+        Exhausted,
+        Unavailable,
+        Internal,
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[_T]):
+    """What was answered: the document as it came, for programs, and its meaning."""
+
+    document: Any
+    value: _T
+
+
+class AdminClient:
+    """One admin address; a context manager."""
+
+    def __init__(self, *, url: str, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
+        """``url`` is scheme, host and port; nothing is sent yet."""
+        self._url = url.rstrip("/")
+        self._timeout_s = timeout_s
+        self._http = httpx.Client(timeout=timeout_s, trust_env=False)
+
+    def __enter__(self) -> Self:
+        """Nothing to open: the first question dials."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        stack: TracebackType | None,
+    ) -> None:
+        """Close the connection."""
+        self._http.close()
+
+    def status(self) -> Answer[StatusView]:
+        """The fleet on one page."""
+        document = self._ask("status")
+        return Answer(document, self._read(document, TypeAdapter(StatusView)))
+
+    def nodes(self, **filters: str | None) -> Answer[tuple[NodeView, ...]]:
+        """The nodes that pass the filters."""
+        document = self._ask("nodes", filters)
+        return Answer(
+            document, self._read(document.get("nodes"), TypeAdapter(tuple[NodeView, ...]))
+        )
+
+    def models(self, **filters: str | None) -> Answer[tuple[ModelView, ...]]:
+        """The catalog entries that pass the filters."""
+        document = self._ask("models", filters)
+        return Answer(
+            document, self._read(document.get("models"), TypeAdapter(tuple[ModelView, ...]))
+        )
+
+    def model(self, name: str) -> Answer[ModelView]:
+        """One catalog entry; ``Unknown`` when there is no such."""
+        document = self._ask(f"models/{_part(name)}")
+        return Answer(document, self._read(document, TypeAdapter(ModelView)))
+
+    def replicas(self, **filters: str | None) -> Answer[tuple[ReplicaView, ...]]:
+        """The replicas that pass the filters."""
+        document = self._ask("replicas", filters)
+        rows = document.get("replicas")
+        return Answer(document, self._read(rows, TypeAdapter(tuple[ReplicaView, ...])))
+
+    def explain(self, model: str) -> Answer[PlacementView]:
+        """Why a model runs where it does, or nowhere."""
+        document = self._ask(f"models/{_part(model)}/placement")
+        return Answer(document, self._read(document, TypeAdapter(PlacementView)))
+
+    def logs(self, node_id: str, *, source: str, lines: int) -> Answer[LogTail]:
+        """The end of one log of a node."""
+        asked = {"source": source, "lines": str(lines)}
+        document = self._ask(f"nodes/{_part(node_id)}/logs", asked)
+        return Answer(document, self._read(document, TypeAdapter(LogTail)))
+
+    def _ask(self, path: str, filters: Mapping[str, str | None] | None = None) -> Any:
+        params = {k: v for k, v in (filters or {}).items() if v is not None}
+        try:
+            response = self._http.get(f"{self._url}/api/v1/{path}", params=params)
+        except httpx.TimeoutException as error:
+            raise Unreachable(
+                f"the control plane at {self._url} did not answer within {self._timeout_s:g} s"
+            ) from error
+        except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
+            raise Invalid(
+                f"{self._url!r} is no admin address: write http://HOST:PORT ({error})"
+            ) from error
+        except httpx.TransportError as error:
+            raise Unreachable(
+                f"no control plane answers at {self._url} ({error}): start one with 'llmgw server' "
+                "or 'llmgw up', or name its admin address with --admin or LLMGW_CTL_URL"
+            ) from error
+        return self._document(response)
+
+    def _document(self, response: httpx.Response) -> Any:
+        try:
+            document = response.json()
+        except ValueError as error:
+            raise self._foreign() from error
+        if response.is_success and isinstance(document, dict):
+            return document
+        match document:
+            case {"error": {"code": str(code), "kind": str(kind), "message": str(message)} as body}:
+                raise self._failure(code=code, kind=kind, message=_whole(message, body))
+        raise self._foreign()
+
+    def _failure(self, *, code: str, kind: str, message: str) -> LlmgwError:
+        if code == NoControlPlane.code:
+            return NoControlPlane(
+                f"the server at {self._url} only routes, there is no control plane here: "
+                "name the admin address of one with --admin or LLMGW_CTL_URL"
+            )
+        return _BY_CODE.get(code, _BY_KIND.get(kind, Internal))(message)
+
+    def _foreign(self) -> Unreachable:
+        return Unreachable(
+            f"{self._url} answers, but not as an admin API: is that the admin address "
+            "(http://127.0.0.1:9090 by default) or the one for clients?"
+        )
+
+    def _read(self, rows: object, shape: TypeAdapter[_T]) -> _T:
+        try:
+            return shape.validate_python(rows)
+        except ValidationError as error:
+            raise Internal(
+                f"the server at {self._url} answers in a shape that this llmgw does not know; "
+                f"use the version of the server ({error.error_count()} differences)"
+            ) from error
+
+
+def _part(name: str) -> str:
+    """One part of a path, whatever was typed."""
+    return quote(name, safe="")
+
+
+def _whole(message: str, body: Mapping[str, Any]) -> str:
+    """The message with the details, each on a line of its own, where there are any."""
+    details = [f"  {d['path']}: {d['problem']}" for d in body.get("details", ())]
+    return "\n".join([message, *details])

@@ -1,0 +1,73 @@
+"""``llmgw ctl``: the table of commands that ask a running control plane."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import click
+
+from llmgw.cli.lazy import LazyCommand, LazyGroup
+
+DEFAULT_ADMIN_URL = "http://127.0.0.1:9090"
+
+COMMANDS: Mapping[str, LazyCommand] = {
+    "status": LazyCommand(
+        module="llmgw.cli.status_cmd",
+        attribute="status",
+        help="The fleet on one page.",
+    ),
+    "nodes": LazyCommand(
+        module="llmgw.cli.nodes_cmd",
+        attribute="nodes",
+        help="The machines, what they have and what of that is promised.",
+    ),
+    "models": LazyCommand(
+        module="llmgw.cli.models_cmd",
+        attribute="models",
+        help="The catalog, and how much of each model runs.",
+    ),
+    "replicas": LazyCommand(
+        module="llmgw.cli.replicas_cmd",
+        attribute="replicas",
+        help="What runs, where, since when, and how far a start is.",
+    ),
+    "explain-placement": LazyCommand(
+        module="llmgw.cli.placement_cmd",
+        attribute="explain_placement",
+        help="Why a model runs where it does, or nowhere.",
+    ),
+    "wait": LazyCommand(
+        module="llmgw.cli.wait_cmd",
+        attribute="wait",
+        help="Wait until a model serves, with its progress.",
+    ),
+    "logs": LazyCommand(
+        module="llmgw.cli.logs_cmd",
+        attribute="logs",
+        help="The end of a log of a node.",
+    ),
+    "cert": LazyCommand(
+        module="llmgw.cli.cert_cmd",
+        attribute="cert",
+        help="Make and look at the certificates of servers and nodes.",
+        extras="server",
+    ),
+}
+"""Every command of the group, in the order of the help."""
+
+
+@click.group(cls=LazyGroup, table=COMMANDS)
+@click.option(
+    "--admin",
+    "admin_url",
+    metavar="URL",
+    envvar="LLMGW_CTL_URL",
+    default=DEFAULT_ADMIN_URL,
+    show_default=True,
+    show_envvar=True,
+    help="Admin address of the control plane.",
+)
+@click.pass_context
+def ctl(ctx: click.Context, *, admin_url: str) -> None:
+    """Ask a running control plane, and make its certificates."""
+    ctx.obj = admin_url

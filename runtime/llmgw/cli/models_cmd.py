@@ -1,0 +1,67 @@
+"""``llmgw ctl models``: the catalog, and how much of each model runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from llmgw.cli import figures, progress
+from llmgw.cli.asking import Asking, asks
+from llmgw.cli.output import Column, Row
+from llmgw.domain.views import FailureView, ModelView, ReplicaView
+
+_COLUMNS = (
+    Column("NAME"),
+    Column("STATUS", is_state=True),
+    Column("READY"),
+    Column("PROFILES"),
+    Column("ORIGIN"),
+    Column("DESCRIPTION"),
+)
+
+
+@click.command()
+@click.option("--status", help="Only models of this status.")
+@asks
+def models(asking: Asking, *, status: str | None) -> None:
+    """List the catalog. READY counts replicas that serve and those that are wanted."""
+    answer = asking.client.models(status=status)
+    if asking.is_json:
+        asking.screen.document(answer.document)
+        return
+    replicas = asking.client.replicas().value
+    asking.screen.table(_COLUMNS, [_row(model, replicas) for model in answer.value])
+    if not answer.value:
+        asking.screen.line("no models" if status else "the catalog is empty")
+
+
+def _row(model: ModelView, replicas: Sequence[ReplicaView]) -> Row:
+    return Row(
+        cells=(
+            model.name,
+            model.status,
+            f"{model.ready} of {model.want}",
+            figures.listed(model.profiles),
+            f"{model.origin}, simulated" if model.is_simulated else model.origin,
+            model.description,
+        ),
+        under=_remarks(model, [r for r in replicas if r.model == model.name]),
+    )
+
+
+def _remarks(model: ModelView, replicas: Sequence[ReplicaView]) -> list[str]:
+    remarks = [stage.line for replica in replicas for stage in progress.stages(replica)]
+    if model.reason:
+        remarks.append(model.reason)
+    if model.last_failure is not None and model.ready < model.want:
+        remarks.append(failure_line(model.last_failure))
+    return remarks
+
+
+def failure_line(failure: FailureView) -> str:
+    """The last failure in one sentence, with the exit code where it is known."""
+    code = "" if failure.exit_code is None else f", exit code {failure.exit_code}"
+    where = f" on {failure.node_id}" if failure.node_id else ""
+    ago = figures.age(failure.ago_s)
+    return f"{failure.replica_id} failed {ago} ago{where}: {failure.error}{code}"

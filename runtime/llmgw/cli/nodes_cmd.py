@@ -1,0 +1,105 @@
+"""``llmgw ctl nodes``: the machines, what they have and what of that is promised."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import click
+
+from llmgw.cli import figures
+from llmgw.cli.asking import Asking, asks
+from llmgw.cli.output import Column, Row
+from llmgw.domain.views import GpuUse, GpuView, NodeView
+
+_COLUMNS = (
+    Column("NODE"),
+    Column("STATE", is_state=True),
+    Column("SEEN"),
+    Column("GPUS"),
+    Column("MEMORY FREE"),
+    Column("DISK FREE"),
+    Column("FABRIC"),
+    Column("ENGINES"),
+    Column("RUNNING"),
+)
+
+
+@click.command()
+@click.option("--state", help="Only nodes in this state.")
+@click.option("--label", metavar="KEY=VALUE", help="Only nodes with this label.")
+@click.option("--fabric", help="Only nodes on this fabric.")
+@click.option("--gpu-class", help="Only nodes with a card of this class.")
+@click.option("--engine", help="Only nodes that have this engine.")
+@asks
+def nodes(asking: Asking, **filters: str | None) -> None:
+    """List the machines. GPUS counts free, used and unhealthy cards of each class."""
+    answer = asking.client.nodes(**filters)
+    if asking.is_json:
+        asking.screen.document(answer.document)
+        return
+    asking.screen.table(_COLUMNS, [_row(node) for node in answer.value])
+    if not answer.value:
+        asking.screen.line("no nodes" if any(filters.values()) else _NO_NODES)
+
+
+_NO_NODES = "no node has registered yet: start 'llmgw agent' on one"
+
+
+def _row(node: NodeView) -> Row:
+    return Row(
+        cells=(
+            node.node_id,
+            node.state,
+            figures.age(node.last_seen_s),
+            _gpus(node),
+            _memory(node),
+            _disk(node),
+            figures.listed([f.name for f in node.fabrics]),
+            _engines(node),
+            figures.listed(node.replica_ids),
+        ),
+        under=_remarks(node),
+    )
+
+
+def _gpus(node: NodeView) -> str:
+    counts = Counter((gpu.gpu_class, gpu.use) for gpu in node.gpus)
+    classes = sorted({gpu.gpu_class for gpu in node.gpus})
+    return figures.listed(
+        [f"{c} {'/'.join(str(counts[c, use]) for use in GpuUse)}" for c in classes]
+    )
+
+
+def _memory(node: NodeView) -> str | None:
+    free = figures.mebibytes(node.memory_available_mb)
+    return figures.part_of(free, figures.mebibytes(node.memory_total_mb))
+
+
+def _disk(node: NodeView) -> str | None:
+    """The node's own filesystems; what it shares with others would be counted once a node."""
+    own = [s for s in node.storage if not s.is_shared]
+    if not own:
+        return None
+    free, total = sum(s.free_bytes for s in own), sum(s.total_bytes for s in own)
+    return figures.part_of(figures.size(free), figures.size(total))
+
+
+def _engines(node: NodeView) -> str | None:
+    if node.engine_versions is None:
+        return None
+    return figures.listed([f"{e} {v}".strip() for e, v in sorted(node.engine_versions.items())])
+
+
+def _remarks(node: NodeView) -> list[str]:
+    remarks = [_problem(gpu) for gpu in node.gpus if gpu.problems]
+    if node.flag_reason:
+        remarks.append(f"{node.state}: {node.flag_reason}")
+    if not node.is_connected:
+        remarks.append("its agent has no connection to this control plane")
+    if node.stray_shard_ids:
+        remarks.append(f"told to stop, not yet confirmed: {', '.join(node.stray_shard_ids)}")
+    return remarks
+
+
+def _problem(gpu: GpuView) -> str:
+    return f"gpu {gpu.index} ({gpu.gpu_class}) is out of use: {'; '.join(gpu.problems)}"

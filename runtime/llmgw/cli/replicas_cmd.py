@@ -1,0 +1,72 @@
+"""``llmgw ctl replicas``: what runs, where, since when, and how far a start is."""
+
+from __future__ import annotations
+
+import click
+
+from llmgw.cli import figures, progress
+from llmgw.cli.asking import Asking, asks
+from llmgw.cli.output import Column, Row
+from llmgw.domain.views import ReplicaView, ShardView
+
+_COLUMNS = (
+    Column("REPLICA"),
+    Column("MODEL"),
+    Column("PROFILE"),
+    Column("STATE", is_state=True),
+    Column("NODES"),
+    Column("ENDPOINT"),
+    Column("AGE"),
+    Column("IDLE"),
+    Column("REMARKS"),
+)
+
+
+@click.command()
+@click.option("--model", help="Only replicas of this model.")
+@click.option("--node", help="Only replicas with a shard on this node.")
+@click.option("--state", help="Only replicas in this state.")
+@asks
+def replicas(asking: Asking, **filters: str | None) -> None:
+    """List what runs, with a line under it for every download, load and error."""
+    answer = asking.client.replicas(**filters)
+    if asking.is_json:
+        asking.screen.document(answer.document)
+        return
+    asking.screen.table(_COLUMNS, [_row(replica) for replica in answer.value])
+    if not answer.value:
+        asking.screen.line("no replicas")
+
+
+def _row(replica: ReplicaView) -> Row:
+    return Row(
+        cells=(
+            replica.replica_id,
+            replica.model,
+            replica.profile,
+            replica.state,
+            figures.listed([s.node_id for s in replica.shards]),
+            replica.url,
+            figures.age(replica.age_s),
+            figures.age(replica.idle_s),
+            ", ".join(_flags(replica)),
+        ),
+        under=[
+            *(stage.line for stage in progress.stages(replica)),
+            *(_error_line(s) for s in replica.shards if s.error),
+        ],
+    )
+
+
+def _flags(replica: ReplicaView) -> list[str]:
+    flags = ["stale profile"] if replica.is_stale_profile else []
+    if replica.is_assembling:
+        flags.append(f"has {len(replica.shards)} of {replica.want_shards} shards")
+    if replica.drain_reason:
+        flags.append(replica.drain_reason)
+    return flags
+
+
+def _error_line(shard: ShardView) -> str:
+    code = "" if shard.exit_code is None else f", exit code {shard.exit_code}"
+    return f"{shard.shard_id} on {shard.node_id}: {shard.error}{code}"

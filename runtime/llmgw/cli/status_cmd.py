@@ -1,0 +1,75 @@
+"""``llmgw ctl status``: the fleet on one page."""
+
+from __future__ import annotations
+
+import click
+
+from llmgw.cli import figures
+from llmgw.cli.asking import Asking, asks
+from llmgw.cli.output import Column, Row, Screen
+from llmgw.domain.views import ClassTotals, ControlView, StatusView
+
+
+@click.command()
+@asks
+def status(asking: Asking) -> None:
+    """Show the fleet on one page: counts, cards, what is missing and why."""
+    answer = asking.client.status()
+    if asking.is_json:
+        asking.screen.document(answer.document)
+        return
+    page = answer.value
+    _show_counts(asking.screen, page)
+    _show_cards(asking.screen, page)
+    _show_lists(asking.screen, page)
+
+
+def _show_counts(screen: Screen, page: StatusView) -> None:
+    screen.facts(
+        [
+            ("CONTROL", _control(page.control)),
+            ("NODES", figures.counts(page.nodes_by_state)),
+            ("MODELS", figures.counts(page.models_by_status)),
+            ("REPLICAS", figures.counts(page.replicas_by_state)),
+        ]
+    )
+
+
+def _control(control: ControlView) -> str:
+    role = f"leader, term {control.term}" if control.is_leader else "standby"
+    line = f"{role}, up {figures.age(control.uptime_s)}, llmgw {control.version}"
+    if control.settling_left_s is None:
+        return line
+    return f"{line}; waits {figures.age(control.settling_left_s)} more for nodes before it places"
+
+
+def _show_cards(screen: Screen, page: StatusView) -> None:
+    if page.gpu_classes:
+        screen.line()
+        columns = [Column(h) for h in ("GPU CLASS", "USED", "FREE", "UNHEALTHY")]
+        if screen.is_terminal:
+            columns.append(Column(""))
+        rows = [Row(_class_cells(c, has_bar=screen.is_terminal)) for c in page.gpu_classes]
+        screen.table(columns, rows)
+    if page.fabrics:
+        screen.line()
+        rows = [Row((f.fabric, str(f.nodes), str(f.whole_free_nodes))) for f in page.fabrics]
+        screen.table([Column(h) for h in ("FABRIC", "NODES", "WHOLLY FREE")], rows)
+
+
+def _class_cells(totals: ClassTotals, *, has_bar: bool) -> list[str]:
+    cells = [totals.gpu_class, str(totals.used), str(totals.free), str(totals.unhealthy)]
+    if has_bar:
+        cells.append(figures.bar(part=totals.used, whole=totals.used + totals.free))
+    return cells
+
+
+def _show_lists(screen: Screen, page: StatusView) -> None:
+    if page.unplaced:
+        screen.line()
+        rows = [Row((u.model, u.reason)) for u in page.unplaced]
+        screen.table([Column("MISSING REPLICAS"), Column("REASON")], rows)
+    if page.idle:
+        screen.line()
+        rows = [Row((i.replica_id, i.model, figures.age(i.idle_s))) for i in page.idle]
+        screen.table([Column("IDLE REPLICA"), Column("MODEL"), Column("IDLE")], rows)
