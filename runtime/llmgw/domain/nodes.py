@@ -160,7 +160,7 @@ _NOT_MODELS = frozenset({"sxm4", "sxm5", "pcie"})
 
 
 def gpu_class(*, name: str, memory_total_mib: int) -> str:
-    """The class of a card: ``NVIDIA H100 80GB HBM3``, 81559 MiB -> ``h100-80g``, whatever the driver."""
+    """The class of a card: ``NVIDIA H100 80GB HBM3`` with 81559 MiB is ``h100-80g``."""
     stripped = name.lower().strip().removeprefix("nvidia ").removeprefix("tesla ")
     tokens = [t for t in _TOKENS.split(stripped) if t]
     model = next(

@@ -1,4 +1,4 @@
-"""What runs: replicas and their shards, how states follow from each other, which steps are legal."""
+"""What runs: replicas and their shards, how states follow from each other, the legal steps."""
 
 from __future__ import annotations
 

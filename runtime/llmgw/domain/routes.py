@@ -61,7 +61,7 @@ class RoutedModel:
 
 @dataclass(frozen=True, slots=True)
 class RouteTable:
-    """All endpoints and models at one instant, replaced whole; ``number`` rises with each change."""
+    """All endpoints and models at one instant, replaced whole; ``number`` rises on change."""
 
     number: int = 0
     term: int = 0

@@ -1,0 +1,116 @@
+"""What a pass may do, one small frozen value an action, each with the reason for it.
+
+``decide`` makes them, ``effects`` says what they change, the applier sends the orders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from llmgw.domain.nodes import Liveness
+from llmgw.domain.replicas import Replica, ShardSpec
+from llmgw.domain.snapshots import Failures
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireNode:
+    """A node has been silent since ``last_seen_at``; void if it has spoken meanwhile."""
+
+    node_id: str
+    liveness: Liveness
+    last_seen_at: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class MarkFailed:
+    """Give a replica up; ``gone`` are shards that can no longer run, their node being lost."""
+
+    replica_id: str
+    reason: str
+    gone: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """Send a replica no new work, and let go what it does."""
+
+    replica_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StopShards:
+    """Tell nodes to end these shards, for the first time or again."""
+
+    replica_id: str
+    shard_ids: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Forget a replica and free all it holds; what has not confirmed its end becomes a stray."""
+
+    replica_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetFailures:
+    """Remember a model's failures, or forget them."""
+
+    model: str
+    failures: Failures | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResendStart:
+    """Send the start of a shard again, of which its node has said nothing."""
+
+    replica_id: str
+    spec: ShardSpec
+    node_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StopStray:
+    """Tell a node again to end an engine that nobody wants."""
+
+    node_id: str
+    shard_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Record a new replica with its claims, then start its shards, rank 0 first."""
+
+    replica: Replica
+    specs: tuple[ShardSpec, ...]
+    reason: str
+
+
+Action: TypeAlias = (
+    ExpireNode
+    | MarkFailed
+    | Drain
+    | StopShards
+    | Release
+    | SetFailures
+    | ResendStart
+    | StopStray
+    | Place
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What one pass does, in order, and why each model that it could not place was refused."""
+
+    actions: tuple[Action, ...] = ()
+    refusals: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,99 @@
+"""What a pass of the reconciler decides from: the cluster at one instant, as one frozen value.
+
+Times are seconds of the control plane's monotonic clock. The same values serve the live pass,
+``explain`` and tests; nothing in here knows a clock, a socket or a setting's file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from llmgw.domain.catalog import Catalog, Model
+from llmgw.domain.nodes import Node
+from llmgw.domain.replicas import Replica, Stray
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The times and ranges that deciders go by."""
+
+    unreachable_after_s: float = 15.0
+    lost_after_s: float = 60.0
+    base_backoff_s: float = 10.0
+    max_backoff_s: float = 600.0
+    settle_window_s: float = 60.0
+    port_range: tuple[int, int] = (20000, 20999)
+    steady_after_s: float = 600.0
+    """Ready for this long: the next failure is not counted together with earlier ones."""
+    release_after_s: float = 75.0
+    """A stop that nobody confirms: the agent's own 60 s and some slack."""
+    resend_after_s: float = 10.0
+    """An order that nothing was heard of is sent again after this."""
+    start_orders: int = 4
+    """How often a start is sent before its timeout alone decides."""
+    drain_grace_s: float = 60.0
+    """How long requests in flight may go on in a replica that is to stop."""
+    avoid_s: float = 600.0
+    """How long a node where a model failed is its last choice, and a stranger's port is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """The failures of one model in a row, and all that is known of the last one.
+
+    ``definition`` is the entry that failed: when somebody edits it, the count is void.
+    """
+
+    definition: Model
+    count: int
+    until_at: float
+    failed_at: float
+    replica_id: str
+    profile: str
+    error: str
+    node_id: str = ""
+    exit_code: int | None = None
+    last_output: tuple[str, ...] = ()
+    by_profile: Mapping[str, int] = field(default_factory=dict)
+    by_node: Mapping[str, float] = field(default_factory=dict)
+    """When it failed last on each node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """The nodes, what runs on them, and what is remembered of what failed there.
+
+    Strays are keyed by node and shard, blocked ports by node and port with the time of their end.
+    """
+
+    nodes: Mapping[str, Node] = field(default_factory=dict)
+    replicas: Mapping[str, Replica] = field(default_factory=dict)
+    strays: Mapping[tuple[str, str], Stray] = field(default_factory=dict)
+    failures: Mapping[str, Failures] = field(default_factory=dict)
+    blocked_ports: Mapping[tuple[str, int], float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Settling:
+    """The wait after a start, in which nodes return before anything is placed."""
+
+    started_at: float
+    count: int = 0
+    count_since_at: float = 0.0
+    is_over: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything that ``decide`` sees; ``seed`` is the source of ids and jitter."""
+
+    now: float
+    catalog: Catalog
+    cluster: Cluster
+    settling: Settling
+    bounds: Bounds = field(default_factory=Bounds)
+    missing_since: Mapping[str, float] = field(default_factory=dict)
+    """Since when each model has had fewer replicas than are wanted."""
+    is_leader: bool = True
+    seed: int = 0
