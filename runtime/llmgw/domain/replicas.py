@@ -52,6 +52,10 @@ SHARD_STEPS: Mapping[ShardState, frozenset[ShardState]] = {
 """Legal steps of the supervisor; a new start makes a new record."""
 
 
+PORT_IN_USE = "port_in_use"
+"""How a shard's error begins when a stranger holds its port, so that the port is avoided."""
+
+
 def step(*, shard: str, now: ShardState, to: ShardState) -> ShardState:
     """The next state, or ``IllegalTransition`` when the table has no such step."""
     if to not in SHARD_STEPS[now]:
