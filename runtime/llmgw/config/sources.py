@@ -5,6 +5,7 @@ Each gives plain values in one tree; what they mean is for ``config.reading`` to
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,11 @@ def from_file(path: Path) -> tuple[dict[str, Any], list[Problem]]:
     if not isinstance(sections, dict):
         return {}, [Problem(path="", message="holds no sections: write `key: value` lines")]
     return sections, loader.problems
+
+
+def environment() -> Mapping[str, str]:
+    """The variables of this process; commands hand them on, nothing below reads them itself."""
+    return os.environ
 
 
 def from_environment(environ: Mapping[str, str]) -> dict[str, FromEnvironment]:
