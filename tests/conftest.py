@@ -1,0 +1,25 @@
+"""What every test may ask for: a clock that it moves, and engines that run as real processes."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.fakes.clock import FakeClock
+
+pytest_plugins = ["tests.fakes.engines"]
+
+
+@pytest.fixture
+def clock():
+    """A clock that stands still until the test moves it."""
+    return FakeClock()
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch):
+    """The variables of whoever runs the tests set nothing, in this process or in those it starts."""
+    for name in list(os.environ):
+        if name.startswith("LLMGW_"):
+            monkeypatch.delenv(name)
