@@ -14,7 +14,8 @@ Modules that call foreign code translate its errors into these, by a table, ``fr
     ├── Unknown                 no such thing
     │   └── NoControlPlane      this server only routes
     ├── Conflict                the thing is not in a state that allows this
-    │   └── AlreadyHeld         a lock, port or file is held by somebody else
+    │   ├── AlreadyHeld         a lock, port or file is held by somebody else
+    │   └── Superseded          a newer one took this one's place
     ├── Exhausted               a limit or a budget is used up
     ├── Unavailable             try again later
     │   ├── Standby             this control plane does not lead
@@ -150,6 +151,12 @@ class AlreadyHeld(Conflict):
     """A lock, port or file is held by another process."""
 
     code = "already_held"
+
+
+class Superseded(Conflict):
+    """A newer stream of the same node took this one's place; two that fight must not hurry back."""
+
+    code = "superseded"
 
 
 class Exhausted(LlmgwError):
