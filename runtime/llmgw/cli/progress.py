@@ -161,14 +161,13 @@ class _Bars:
         for gone in self._tasks.keys() - keys:
             self._progress.remove_task(self._tasks.pop(gone))
         for stage in present:
-            task = self._tasks.get((stage.shard_id, stage.text))
-            if task is None:
-                text = output.clean(stage.text)
-                task = self._progress.add_task(text, total=None, amount="")
-                self._tasks[stage.shard_id, stage.text] = task
-            self._progress.update(
-                task,
-                completed=stage.done_bytes or 0,
-                total=stage.total_bytes,
-                amount=stage.amount,
-            )
+            self._draw_one(stage)
+
+    def _draw_one(self, stage: Stage) -> None:
+        key = (stage.shard_id, stage.text)
+        done, total, amount = stage.done_bytes or 0, stage.total_bytes, stage.amount
+        if key in self._tasks:
+            self._progress.update(self._tasks[key], completed=done, total=total, amount=amount)
+            return
+        text = output.clean(stage.text)
+        self._tasks[key] = self._progress.add_task(text, completed=done, total=total, amount=amount)

@@ -1,0 +1,229 @@
+"""The admin API over a real socket: what is shown, what is refused, and in which shape."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from pydantic import TypeAdapter
+
+from llmgw.api.application import create_app
+from llmgw.api.ports import Control
+from llmgw.domain.views import (
+    ModelView,
+    NodeView,
+    PlacementView,
+    ReplicaView,
+    StatusView,
+)
+from tests.fakes.fleet import NOWHERE, FakeFleet, FakeNodeLogs, FakeReadiness
+from tests.fakes.listening import listening
+
+
+class BrokenFleet(FakeFleet):
+    def status(self) -> StatusView:
+        raise RuntimeError("secret of the house")
+
+
+@pytest.fixture(scope="module")
+def fleet() -> FakeFleet:
+    return FakeFleet()
+
+
+@pytest.fixture(scope="module")
+def http(fleet: FakeFleet) -> Iterator[httpx.Client]:
+    control = Control(fleet=fleet, logs=FakeNodeLogs())
+    app = create_app(readiness=FakeReadiness(), control=control)
+    with listening(app) as url, httpx.Client(base_url=url, trust_env=False) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def router_only() -> Iterator[httpx.Client]:
+    app = create_app(readiness=FakeReadiness(missing=("no endpoint answers yet",)))
+    with listening(app) as url, httpx.Client(base_url=url, trust_env=False) as client:
+        yield client
+
+
+@pytest.mark.parametrize(
+    ("path", "key", "shape", "views"),
+    [
+        pytest.param("nodes", "nodes", tuple[NodeView, ...], "node_views", id="nodes"),
+        pytest.param("models", "models", tuple[ModelView, ...], "model_views", id="models"),
+        pytest.param(
+            "replicas", "replicas", tuple[ReplicaView, ...], "replica_views", id="replicas"
+        ),
+    ],
+)
+def test_lists_carry_every_fact_of_their_views(http, fleet, path, key, shape, views):
+    rows = http.get(f"/api/v1/{path}").json()[key]
+    assert TypeAdapter(shape).validate_python(rows) == tuple(getattr(fleet, views))
+
+
+def test_status_carries_every_fact_of_its_view(http, fleet):
+    page = http.get("/api/v1/status").json()
+    assert TypeAdapter(StatusView).validate_python(page) == fleet.status()
+
+
+def test_explanation_carries_every_fact_and_the_verdict(http):
+    answer = http.get("/api/v1/models/huge/placement").json()
+    assert TypeAdapter(PlacementView).validate_python(answer) == NOWHERE
+    assert answer["is_unplaced"] is True
+    assert answer["is_satisfied"] is False
+
+
+def test_unknown_figures_are_null_and_never_zero(http):
+    node = http.get("/api/v1/nodes/cpu01").json()
+    assert node["memory_total_mb"] is None
+    assert node["memory_available_mb"] is None
+    assert node["engine_versions"] is None
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        pytest.param("state=ready", ["gpu01"], id="state"),
+        pytest.param("label=rack=a", ["gpu01"], id="label"),
+        pytest.param("label=rack=b", [], id="label with another value"),
+        pytest.param("fabric=ib-a", ["gpu01"], id="fabric"),
+        pytest.param("gpu_class=h100-80g", ["gpu01"], id="gpu class"),
+        pytest.param("engine=vllm", ["gpu01"], id="engine"),
+        pytest.param("engine=llamacpp", [], id="engine that no node has"),
+        pytest.param("", ["cpu01", "gpu01"], id="none"),
+    ],
+)
+def test_filters_narrow_the_nodes(http, query, found):
+    answer = http.get(f"/api/v1/nodes?{query}").json()
+    assert [n["node_id"] for n in answer["nodes"]] == found
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        pytest.param("model=small", ["small-5e6f7a8b"], id="model"),
+        pytest.param("node=gpu01", ["big-1a2b3c4d"], id="node"),
+        pytest.param("state=ready", ["big-1a2b3c4d"], id="state"),
+    ],
+)
+def test_filters_narrow_the_replicas(http, query, found):
+    answer = http.get(f"/api/v1/replicas?{query}").json()
+    assert [r["replica_id"] for r in answer["replicas"]] == found
+
+
+def test_filter_narrows_the_models(http):
+    answer = http.get("/api/v1/models?status=unplaced").json()
+    assert [m["name"] for m in answer["models"]] == ["huge"]
+
+
+def test_model_is_found_by_its_alias(http):
+    assert http.get("/api/v1/models/large").json()["name"] == "big"
+
+
+def test_one_replica_is_shown(http):
+    answer = http.get("/api/v1/replicas/small-5e6f7a8b").json()
+    assert answer["shards"][0]["fetch"]["done_bytes"] == 3 * 1024**3
+
+
+def test_log_of_a_connected_node_is_shown(http):
+    answer = http.get("/api/v1/nodes/gpu01/logs?lines=1").json()
+    assert answer == {
+        "source": "agent",
+        "lines": ["three"],
+        "sources": ["agent", "big-1a2b3c4d.0"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "code", "kind"),
+    [
+        pytest.param("models/none", 404, "unknown", "unknown", id="model"),
+        pytest.param("models/none/placement", 404, "unknown", "unknown", id="placement"),
+        pytest.param("nodes/none", 404, "unknown", "unknown", id="node"),
+        pytest.param("replicas/none", 404, "unknown", "unknown", id="replica"),
+        pytest.param("nodes/gpu01/logs?source=x", 404, "unknown", "unknown", id="log"),
+        pytest.param("nodes/cpu01/logs", 503, "not_connected", "unavailable", id="no stream"),
+        pytest.param("nothing", 404, "no_such_route", "unknown", id="route"),
+        pytest.param("nodes?state=raedy", 400, "invalid", "invalid", id="filter"),
+        pytest.param("nodes?label=rack", 400, "invalid", "invalid", id="label"),
+        pytest.param("nodes/gpu01/logs?lines=0", 400, "invalid", "invalid", id="lines"),
+    ],
+)
+def test_every_refusal_has_the_one_shape(http, path, status, code, kind):
+    answer = http.get(f"/api/v1/{path}", headers={"x-request-id": "mine-1"})
+    assert answer.status_code == status
+    error = answer.json()["error"]
+    assert (error["code"], error["kind"]) == (code, kind)
+    assert error["request_id"] == answer.headers["x-request-id"] == "mine-1"
+
+
+def test_retry_after_is_given_where_asking_again_may_help(http):
+    assert http.get("/api/v1/nodes/cpu01/logs").headers["retry-after"] == "5"
+    assert "retry-after" not in http.get("/api/v1/nodes/none").headers
+
+
+def test_mistake_in_a_query_names_the_key_and_what_is_legal(http):
+    [detail] = http.get("/api/v1/nodes?state=raedy").json()["error"]["details"]
+    assert detail["path"] == "query.state"
+    assert "'ready'" in detail["problem"]
+
+
+def test_wrong_method_is_refused_in_the_one_shape(http):
+    answer = http.post("/api/v1/nodes")
+    assert answer.status_code == 405
+    assert answer.headers["allow"] == "GET"
+    assert answer.json()["error"]["code"] == "method_not_allowed"
+
+
+@pytest.mark.parametrize("sent", ["has space", "x" * 200])
+def test_illegal_request_id_is_replaced(http, sent):
+    answer = http.get("/health", headers={"x-request-id": sent})
+    assert answer.headers["x-request-id"].startswith("req-")
+
+
+def test_fault_of_ours_tells_the_client_nothing_but_its_request_id(capfd):
+    control = Control(fleet=BrokenFleet(), logs=FakeNodeLogs())
+    app = create_app(readiness=FakeReadiness(), control=control)
+    with listening(app) as url:
+        answer = httpx.get(f"{url}/api/v1/status", trust_env=False)
+    assert answer.status_code == 500
+    assert "secret" not in answer.text
+    assert answer.json()["error"]["request_id"] == answer.headers["x-request-id"]
+
+
+def test_probes_answer_without_a_control_plane(router_only):
+    assert router_only.get("/health").json() == {"status": "ok"}
+    answer = router_only.get("/ready")
+    assert answer.status_code == 503
+    assert answer.json() == {"is_ready": False, "obstacles": ["no endpoint answers yet"]}
+
+
+def test_ready_is_200_when_nothing_is_missing(http):
+    assert http.get("/ready").json() == {"is_ready": True, "obstacles": []}
+
+
+@pytest.mark.parametrize("path", ["status", "models/x/placement", "anything/at/all"])
+def test_router_says_that_it_has_no_control_plane(router_only, path):
+    answer = router_only.get(f"/api/v1/{path}")
+    assert answer.status_code == 404
+    assert answer.json()["error"]["code"] == "no_control_plane"
+
+
+def test_description_of_the_api_documents_every_route_and_loads_nothing_foreign(http):
+    described = http.get("/api/v1/openapi.json").json()
+    routes = [route for path in described["paths"].values() for route in path.values()]
+    assert len(routes) == 11
+    assert all(route["description"] for route in routes)
+    assert "ErrorOut" in described["components"]["schemas"]
+    assert http.get("/docs").status_code == 404
+
+
+def test_change_of_the_fleet_is_seen_by_the_next_question(http, fleet):
+    before = fleet.node_views
+    fleet.node_views = [dataclasses.replace(n, state="cordoned") for n in before]
+    try:
+        answer = http.get("/api/v1/nodes").json()
+    finally:
+        fleet.node_views = before
+    assert {n["state"] for n in answer["nodes"]} == {"cordoned"}

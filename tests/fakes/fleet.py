@@ -1,0 +1,289 @@
+"""A fleet that stands still: the ports of the admin API over views that a test chose."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from llmgw.domain import summaries
+from llmgw.domain.catalog import Scaling
+from llmgw.domain.nodes import Fabric, Host, LocalWeights, Storage
+from llmgw.domain.replicas import FetchProgress, ReplicaState, ShardState
+from llmgw.domain.views import (
+    ChosenPlacement,
+    ChosenShard,
+    ControlView,
+    FailureView,
+    GateView,
+    GpuUse,
+    GpuView,
+    LogTail,
+    ModelStatus,
+    ModelView,
+    NodeVerdict,
+    NodeView,
+    PlacementView,
+    ProfileVerdict,
+    ReplicaView,
+    ShardView,
+    StatusView,
+)
+from llmgw.errors import NotConnected, Unknown
+
+GIB = 1024**3
+
+GPU_NODE = NodeView(
+    node_id="gpu01",
+    state="ready",
+    last_seen_s=2.5,
+    hostname="gpu01",
+    mgmt_addr="10.0.0.11",
+    agent_version="0.1.0",
+    labels={"rack": "a"},
+    host=Host(os_id="debian", arch="x86_64"),
+    gpus=(
+        GpuView(index=0, gpu_class="h100-80g", use=GpuUse.USED, replica_id="big-1a2b3c4d"),
+        GpuView(index=1, gpu_class="h100-80g", use=GpuUse.FREE, memory_total_mib=81559),
+        GpuView(index=2, gpu_class="h100-80g", use=GpuUse.UNHEALTHY, problems=("Xid 79 fell off",)),
+    ),
+    fabrics=(Fabric(name="ib-a", hcas=("mlx5_0",), rate_gbps=400),),
+    memory_total_mb=512 * 1024,
+    memory_claimed_mb=128 * 1024,
+    memory_available_mb=384 * 1024,
+    storage=(
+        Storage(path="/models", free_bytes=100 * GIB, total_bytes=400 * GIB),
+        Storage(path="/nfs", free_bytes=900 * GIB, total_bytes=999 * GIB, is_shared=True),
+    ),
+    weights=(LocalWeights(path="/models/big.gguf", size_bytes=40 * GIB),),
+    engine_versions={"vllm": "0.11.0"},
+    replica_ids=("big-1a2b3c4d",),
+)
+"""A node of which everything is known, with one bad card."""
+
+SILENT_NODE = NodeView(
+    node_id="cpu01",
+    state="unreachable",
+    last_seen_s=252.0,
+    is_connected=False,
+    stray_shard_ids=("old-00000000.0",),
+)
+"""A node of an agent that told almost nothing."""
+
+READY_REPLICA = ReplicaView(
+    replica_id="big-1a2b3c4d",
+    model="big",
+    profile="gpu",
+    engine="vllm",
+    state=ReplicaState.READY,
+    age_s=7500.0,
+    shards=(
+        ShardView(
+            shard_id="big-1a2b3c4d.0",
+            node_id="gpu01",
+            rank=0,
+            state=ShardState.READY,
+            since_s=7400.0,
+            http_port=20000,
+            gpu_indices=(0,),
+        ),
+    ),
+    url="http://10.0.0.11:20000",
+    pool="ib-a/h100-80g",
+    fabric="ib-a",
+    ready_s=7400.0,
+    idle_s=300.0,
+    is_stale_profile=True,
+)
+
+FETCHING_REPLICA = ReplicaView(
+    replica_id="small-5e6f7a8b",
+    model="small",
+    profile="cpu",
+    engine="llamacpp",
+    state=ReplicaState.STARTING,
+    age_s=12.0,
+    shards=(
+        ShardView(
+            shard_id="small-5e6f7a8b.0",
+            node_id="cpu01",
+            rank=0,
+            state=ShardState.PENDING,
+            since_s=12.0,
+            fetch=FetchProgress(
+                source="https://models.example/small.gguf?x=1",
+                done_bytes=3 * GIB,
+                total_bytes=4 * GIB,
+            ),
+        ),
+    ),
+)
+
+BIG = ModelView(
+    name="big",
+    status=ModelStatus.READY,
+    want=1,
+    ready=1,
+    starting=0,
+    source="org/big",
+    aliases=("large",),
+    profiles=("gpu",),
+    scaling=Scaling(min=1, max=1),
+    capabilities=("tools",),
+    context_length=8192,
+    description="for long answers",
+)
+SMALL = ModelView(
+    name="small",
+    status=ModelStatus.LOADING,
+    want=1,
+    ready=0,
+    starting=1,
+    profiles=("cpu",),
+    scaling=Scaling(min=1, max=1),
+)
+HUGE = ModelView(
+    name="huge",
+    status=ModelStatus.UNPLACED,
+    want=2,
+    ready=0,
+    starting=0,
+    profiles=("gpu", "cpu"),
+    scaling=Scaling(min=2, max=2),
+    reason="no node has 8 free cards of class h100-80g",
+    last_failure=FailureView(
+        replica_id="huge-99999999",
+        error="the engine ended while it loaded",
+        ago_s=65.0,
+        node_id="gpu01",
+        exit_code=1,
+        last_output=("CUDA out of memory",),
+    ),
+)
+ASLEEP = ModelView(
+    name="asleep",
+    status=ModelStatus.ON_DEMAND,
+    want=0,
+    ready=0,
+    starting=0,
+    scaling=Scaling(min=0, max=1),
+    is_simulated=True,
+)
+OFF = ModelView(name="off", status=ModelStatus.OFF, want=0, ready=0, starting=0)
+
+NOWHERE = PlacementView(
+    model="huge",
+    want=2,
+    ready=0,
+    starting=0,
+    gates=(
+        GateView(name="leader", is_open=True),
+        GateView(name="settled", is_open=False, detail="24 s left"),
+    ),
+    profiles=(
+        ProfileVerdict(
+            profile="gpu",
+            engine="vllm",
+            is_fit=False,
+            gpu_class="h100-80g",
+            priority=10,
+            summary="0 of 2 nodes qualify",
+            nodes=(
+                NodeVerdict(node_id="cpu01", is_fit=False, check="gpu_class", reason="no GPU"),
+                NodeVerdict(node_id="gpu01", is_fit=False, check="gpus", reason="wants 8, free 1"),
+            ),
+        ),
+    ),
+)
+"""A model that fits on no node."""
+
+CHOSEN = PlacementView(
+    model="small",
+    want=1,
+    ready=0,
+    starting=0,
+    gates=(GateView(name="backoff", is_open=False, detail="9 s left"),),
+    profiles=(
+        ProfileVerdict(
+            profile="cpu",
+            engine="llamacpp",
+            is_fit=True,
+            nodes=(NodeVerdict(node_id="cpu01", is_fit=True),),
+        ),
+    ),
+    chosen=ChosenPlacement(
+        profile="cpu", shards=(ChosenShard(node_id="cpu01", rank=0, http_port=20000),)
+    ),
+)
+"""A model that would be placed, were it not for a gate."""
+
+CONTROL = ControlView(version="0.1.0", uptime_s=7501.0, is_leader=True, term=3)
+
+
+@dataclass
+class FakeFleet:
+    """Fits ``FleetViews``; a test changes its lists as it goes."""
+
+    node_views: Sequence[NodeView] = (SILENT_NODE, GPU_NODE)
+    model_views: Sequence[ModelView] = (ASLEEP, BIG, HUGE, OFF, SMALL)
+    replica_views: Sequence[ReplicaView] = (READY_REPLICA, FETCHING_REPLICA)
+    placements: Mapping[str, PlacementView] = field(
+        default_factory=lambda: {"huge": NOWHERE, "small": CHOSEN}
+    )
+    control: ControlView = CONTROL
+    looks: int = 0
+    """How often the replicas were asked for."""
+
+    def status(self) -> StatusView:
+        return summaries.summarise(
+            control=self.control,
+            nodes=self.node_views,
+            models=self.model_views,
+            replicas=self.replica_views,
+        )
+
+    def nodes(self) -> Sequence[NodeView]:
+        return self.node_views
+
+    def models(self) -> Sequence[ModelView]:
+        return self.model_views
+
+    def replicas(self) -> Sequence[ReplicaView]:
+        self.looks += 1
+        return self.replica_views
+
+    def explain(self, model: str) -> PlacementView:
+        if model not in self.placements:
+            raise Unknown(f"the catalog has no model {model!r}")
+        return self.placements[model]
+
+    def become_ready(self, name: str) -> None:
+        """The model's replicas come up."""
+        self.model_views = [
+            dataclasses.replace(m, status=ModelStatus.READY, ready=m.want, starting=0)
+            if m.name == name
+            else m
+            for m in self.model_views
+        ]
+
+
+class FakeNodeLogs:
+    """Fits ``NodeLogs``: one connected node with the log of its agent."""
+
+    async def logs(self, *, node_id: str, source: str, lines: int) -> LogTail:
+        if node_id != "gpu01":
+            raise NotConnected(f"node {node_id} has no connection to this control plane")
+        if source != "agent":
+            raise Unknown(f"node {node_id} has no log {source!r}")
+        kept = ("one", "two\x1b[31m", "three")
+        return LogTail(source=source, lines=kept[-lines:], sources=("agent", "big-1a2b3c4d.0"))
+
+
+@dataclass
+class FakeReadiness:
+    """Fits ``Readiness``."""
+
+    missing: Sequence[str] = ()
+
+    def obstacles(self) -> Sequence[str]:
+        return self.missing
