@@ -10,14 +10,18 @@ import itertools
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
+
+from tests.fakes import tiny_gguf as tiny_model
 
 START_TIMEOUT_S = 20.0
 _LISTENING = re.compile(r"listening address=(\S+)")
@@ -115,7 +119,7 @@ class EngineProcess:
 StartSim = Callable[..., EngineProcess]
 
 
-def sim_words(*models: str, listen: str = "127.0.0.1:0", **flags: object) -> list[str]:
+def sim_words(*models: str, listen: str = "127.0.0.1:0", **flags: Any) -> list[str]:
     """The command of a sim engine; ``ttft_ms=5`` becomes ``--ttft-ms 5``, ``True`` a bare flag."""
     words = [sys.executable, "-m", "llmgw", "sim-engine", "--listen", listen]
     for model in models or ("sim",):
@@ -133,7 +137,7 @@ def start_sim(tmp_path: Path) -> Iterator[StartSim]:
     engines: list[EngineProcess] = []
     numbers = itertools.count()
 
-    def start(*models: str, is_awaited: bool = True, **flags: object) -> EngineProcess:
+    def start(*models: str, is_awaited: bool = True, **flags: Any) -> EngineProcess:
         log = tmp_path / f"sim-{next(numbers)}.log"
         engine = EngineProcess(sim_words(*models, **flags), log=log)
         engines.append(engine)
@@ -145,3 +149,47 @@ def start_sim(tmp_path: Path) -> Iterator[StartSim]:
     yield start
     for engine in engines:
         engine.close()
+
+
+StartLlama = Callable[..., EngineProcess]
+
+
+@pytest.fixture(scope="session")
+def tiny_gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model file that llama.cpp loads in a fifth of a second and that speaks gibberish."""
+    return tiny_model.write(tmp_path_factory.mktemp("model") / "tiny-random.gguf")
+
+
+@pytest.fixture
+def start_llama(tmp_path: Path, tiny_gguf: Path) -> Iterator[StartLlama]:
+    """Start our llama-server launcher on a free port: ``start_llama("--embeddings")``."""
+    engines: list[EngineProcess] = []
+    launcher = (sys.executable, "-m", "llmgw", "llama-server")
+
+    def start(
+        *flags: str,
+        program: Sequence[str] = launcher,
+        model: Path = tiny_gguf,
+        alias: str = "tiny",
+        is_awaited: bool = True,
+    ) -> EngineProcess:
+        port = free_port()
+        words = [*program, "--model", str(model), "--host", "127.0.0.1", "--port", str(port)]
+        words += ["--alias", alias, "--threads", "1", "--metrics", *flags]
+        log = tmp_path / f"llama-{len(engines)}.log"
+        engine = EngineProcess(words, log=log, url=f"http://127.0.0.1:{port}")
+        engines.append(engine)
+        if is_awaited:
+            engine.wait_ready()
+        return engine
+
+    yield start
+    for engine in engines:
+        engine.close()
+
+
+def free_port() -> int:
+    """A port that nobody held a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
