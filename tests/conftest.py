@@ -19,7 +19,7 @@ def clock():
 
 @pytest.fixture(autouse=True)
 def _no_settings_from_outside(monkeypatch):
-    """The variables of whoever runs the tests set nothing, in this process or in those it starts."""
+    """Variables of whoever runs the tests set nothing, here or in processes started here."""
     for name in list(os.environ):
         if name.startswith("LLMGW_"):
             monkeypatch.delenv(name)

@@ -31,15 +31,13 @@ def from_file(path: Path) -> tuple[dict[str, Any], list[Problem]]:
         return {}, [Problem(path="", message=f"cannot be read: {error.strerror}")]
     if len(held) > MAX_FILE_BYTES:
         return {}, [Problem(path="", message=f"is larger than {MAX_FILE_BYTES} bytes")]
-    loader = _Loader(held)
     try:
+        loader = _Loader(held.decode())
         sections: object = loader.get_single_data()
-    except yaml.YAMLError as error:
-        return {}, [Problem(path="", message=f"is no YAML: {_where(error)}")]
     except UnicodeDecodeError:
         return {}, [Problem(path="", message="is no text in UTF-8")]
-    finally:
-        loader.dispose()
+    except (yaml.YAMLError, ValueError) as error:  # PyYAML lets a date such as 2026-13-01 through
+        return {}, [Problem(path="", message=f"is no YAML: {_where(error)}")]
     if sections is None:
         return {}, []
     if not isinstance(sections, dict):
@@ -85,7 +83,7 @@ def put(tree: dict[str, Any], *, path: str, value: object) -> None:
 class _Loader(yaml.SafeLoader):
     """Safe YAML that notes a key written twice, of which YAML would drop the first in silence."""
 
-    def __init__(self, stream: bytes) -> None:
+    def __init__(self, stream: str) -> None:
         self.problems: list[Problem] = []
         super().__init__(stream)
 
@@ -107,7 +105,7 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
-def _where(error: yaml.YAMLError) -> str:
+def _where(error: Exception) -> str:
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         mark = error.problem_mark
         return f"line {mark.line + 1}, column {mark.column + 1}: {error.problem}"
