@@ -26,11 +26,11 @@ class ExpireNode:
 
 @dataclass(frozen=True, slots=True)
 class MarkFailed:
-    """Give a replica up; ``gone`` are shards that can no longer run, their node being lost."""
+    """Give a replica up; ``failures`` is what its model then has against it, if it is to blame."""
 
     replica_id: str
     reason: str
-    gone: tuple[str, ...] = ()
+    failures: Failures | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +59,10 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
-class SetFailures:
-    """Remember a model's failures, or forget them."""
+class ForgetFailures:
+    """Count a model's failures from none again."""
 
     model: str
-    failures: Failures | None
     reason: str
 
 
@@ -71,10 +70,14 @@ class SetFailures:
 class ResendStart:
     """Send the start of a shard again, of which its node has said nothing."""
 
-    replica_id: str
     spec: ShardSpec
     node_id: str
     reason: str
+
+    @property
+    def replica_id(self) -> str:
+        """The replica of the shard."""
+        return self.spec.replica_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,7 @@ Action: TypeAlias = (
     | Drain
     | StopShards
     | Release
-    | SetFailures
+    | ForgetFailures
     | ResendStart
     | StopStray
     | Place

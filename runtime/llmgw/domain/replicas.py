@@ -182,8 +182,14 @@ class Shard:
     exit_code: int | None = None
     last_output: tuple[str, ...] = ()
     fetch: FetchProgress | None = None
+    fetch_rose_at: float | None = None
+    """When its download last got on."""
+    fetch_bytes: int = 0
+    """Size of what it had to download, kept when that is done."""
     since_at: float = 0.0
     is_reported: bool = False
+    is_gone: bool = False
+    """It ended with its node or agent, which is nothing that its model did."""
     ordered_at: float | None = None
     start_orders: int = 0
     stop_asked_at: float | None = None

@@ -1,0 +1,1 @@
+"""What should run: the current catalog."""

@@ -1,0 +1,48 @@
+"""Holds which catalog is the current one.
+
+A reader takes the value once and finishes its work with it, so a swap is never seen half-way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from llmgw.domain.catalog import Catalog
+from llmgw.kit import logs
+
+_log = logs.get(__name__)
+
+
+class LiveCatalog:
+    """The current catalog; swapped whole, on the control plane's own loop."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        """Begin with a catalog that was built with every check."""
+        self._current = catalog
+        self._on_swap: list[Callable[[], None]] = []
+
+    def current(self) -> Catalog:
+        """The catalog of this instant."""
+        return self._current
+
+    def swap(self, catalog: Catalog) -> None:
+        """Make another one current, then tell whoever asked."""
+        before, self._current = self._current, catalog
+        _log.info(
+            "catalog_swapped",
+            added=",".join(sorted(catalog.models.keys() - before.models.keys())) or None,
+            removed=",".join(sorted(before.models.keys() - catalog.models.keys())) or None,
+            models=len(catalog.models),
+        )
+        for told in tuple(self._on_swap):
+            told()
+
+    def subscribe(self, on_swap: Callable[[], None]) -> Callable[[], None]:
+        """Be told after each swap, until the returned function is called."""
+        self._on_swap.append(on_swap)
+
+        def unsubscribe() -> None:
+            if on_swap in self._on_swap:
+                self._on_swap.remove(on_swap)
+
+        return unsubscribe

@@ -1,0 +1,95 @@
+"""Who owes what: cards, memory, disk and ports of each node that replicas and strays hold; pure.
+
+A replica holds all its claims until it is released whole, also while it fails or stops. Memory and
+disk are what its profile declared, never a measurement.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from llmgw.domain.nodes import FOREIGN_MEMORY_MIB, Gpu, Node
+from llmgw.domain.replicas import Replica, Shard
+from llmgw.domain.snapshots import Cluster
+
+MIB_PER_GB = 1024
+BYTES_PER_GB = 1024**3
+
+FOREIGN = "held by another process"
+
+
+@dataclass(slots=True)
+class Claims:
+    """What one node has promised; filled by ``by_node`` and only read afterwards."""
+
+    gpus: dict[int, str] = field(default_factory=dict)
+    """Replica by card index."""
+    memory_mb: float = 0.0
+    disk_gb: float = 0.0
+    """Downloads that were promised and are not seen in the node's free space yet."""
+    ports: set[int] = field(default_factory=set)
+    """Ports of replicas, on every node that shares this one's address."""
+    stray_ports: set[int] = field(default_factory=set)
+    blocked_ports: set[int] = field(default_factory=set)
+    """Ports on which a stranger was found listening."""
+    replicas: int = 0
+    by_model: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def taken_ports(self) -> set[int]:
+        """Ports that no new shard may be given."""
+        return self.ports | self.stray_ports | self.blocked_ports
+
+
+def by_node(cluster: Cluster, *, now: float) -> Mapping[str, Claims]:
+    """The claims on every node, also on one that has none."""
+    book = {node_id: Claims() for node_id in cluster.nodes}
+    _share_ports_of_one_address(cluster.nodes, book)
+    for replica in cluster.replicas.values():
+        for shard in replica.shards:
+            if (claims := book.get(shard.node_id)) is not None:
+                _claim(claims, replica, shard)
+    for stray in cluster.strays.values():
+        if stray.http_port and stray.node_id in book:
+            book[stray.node_id].stray_ports.add(stray.http_port)
+    for (node_id, port), until_at in cluster.blocked_ports.items():
+        if until_at > now and node_id in book:
+            book[node_id].blocked_ports.add(port)
+    return book
+
+
+def is_foreign(gpu: Gpu, claims: Claims) -> bool:
+    """Whether a card that nobody of ours holds has memory in use."""
+    used_mib = gpu.memory_used_mib or 0
+    return gpu.index not in claims.gpus and used_mib > FOREIGN_MEMORY_MIB
+
+
+def problems(gpu: Gpu, claims: Claims) -> tuple[str, ...]:
+    """What keeps a card out of placement, besides being held by a replica."""
+    return (*gpu.problems, FOREIGN) if is_foreign(gpu, claims) else gpu.problems
+
+
+def _share_ports_of_one_address(nodes: Mapping[str, Node], book: Mapping[str, Claims]) -> None:
+    """Agents of one machine listen on one address: a port is free there for one of them only."""
+    at: defaultdict[str, list[Claims]] = defaultdict(list)
+    for node_id, node in nodes.items():
+        if node.facts.mgmt_addr:
+            at[node.facts.mgmt_addr].append(book[node_id])
+    for together in at.values():
+        for claims in together[1:]:
+            claims.ports = together[0].ports
+            claims.stray_ports = together[0].stray_ports
+            claims.blocked_ports = together[0].blocked_ports
+
+
+def _claim(claims: Claims, replica: Replica, shard: Shard) -> None:
+    for index in shard.gpu_indices:
+        claims.gpus[index] = replica.replica_id
+    claims.memory_mb += replica.memory_claim_gb * MIB_PER_GB
+    if replica.ready_at is None:
+        claims.disk_gb += replica.disk_claim_gb
+    claims.ports.update(port for port in (shard.http_port, shard.leader_port) if port)
+    claims.replicas += 1
+    claims.by_model[replica.model] = claims.by_model.get(replica.model, 0) + 1

@@ -1,0 +1,79 @@
+"""Nodes as they report themselves: what a registration, a heartbeat and a lost stream change; pure.
+
+Operator's flags and what runs on a node are never changed by what the node says of itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from llmgw.domain.nodes import Gpu, HeartbeatFacts, Liveness, Node, NodeFacts
+
+
+def registered(held: Node | None, facts: NodeFacts, *, now: float) -> Node:
+    """The node after it registered: its facts are replaced whole, its flags stay."""
+    if held is None:
+        return Node(facts=facts, registered_at=now, last_seen_at=now)
+    return replace(
+        held,
+        facts=facts,
+        registered_at=now,
+        last_seen_at=now,
+        liveness=Liveness.READY,
+        is_connected=True,
+        disconnected_at=None,
+        problems=(),
+    )
+
+
+def heard(node: Node, beat: HeartbeatFacts, *, now: float) -> Node:
+    """The node after a heartbeat; what the beat does not say stays as it was."""
+    facts = node.facts
+    return replace(
+        node,
+        last_seen_at=now,
+        liveness=Liveness.READY,
+        problems=tuple(dict.fromkeys((*node.problems, *beat.new_problems))),
+        facts=replace(
+            facts,
+            gpus=_with_memory_used(facts.gpus, beat.gpu_memory_used_mib),
+            storage=beat.storage or facts.storage,
+            memory_total_mb=beat.memory_total_mb or facts.memory_total_mb,
+            weights=facts.weights if beat.weights is None else beat.weights,
+            engine_versions=(
+                facts.engine_versions if beat.engine_versions is None else beat.engine_versions
+            ),
+            engines_probed=facts.engines_probed or beat.engine_versions is not None,
+        ),
+    )
+
+
+def disconnected(node: Node, *, now: float) -> Node:
+    """The node after its stream ended; silence alone makes it unreachable."""
+    return replace(node, is_connected=False, disconnected_at=now)
+
+
+def qualifies_anew(before: NodeFacts, after: NodeFacts) -> bool:
+    """Whether a heartbeat told something that may let a node take what it could not take."""
+    return (
+        before.engine_versions != after.engine_versions
+        or before.memory_total_mb != after.memory_total_mb
+        or before.weights != after.weights
+    )
+
+
+def excused(nodes: Mapping[str, Node], *, stalled_s: float, now: float) -> Mapping[str, Node]:
+    """All nodes after the control plane itself stood still: that was not their silence."""
+    return {
+        node_id: replace(node, last_seen_at=min(now, node.last_seen_at + stalled_s))
+        for node_id, node in nodes.items()
+    }
+
+
+def _with_memory_used(gpus: tuple[Gpu, ...], used_mib: Mapping[int, int]) -> tuple[Gpu, ...]:
+    if not used_mib:
+        return gpus
+    return tuple(
+        replace(gpu, memory_used_mib=used_mib.get(gpu.index, gpu.memory_used_mib)) for gpu in gpus
+    )

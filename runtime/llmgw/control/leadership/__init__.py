@@ -1,0 +1,1 @@
+"""Which of several control planes places and stops replicas."""

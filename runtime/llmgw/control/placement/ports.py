@@ -1,0 +1,14 @@
+"""Which TCP ports of a node a new shard is given; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from itertools import islice
+
+
+def lowest_free(
+    port_range: tuple[int, int], *, taken: AbstractSet[int], how_many: int
+) -> tuple[int, ...]:
+    """The lowest free ports of a range that includes both ends; fewer when there are no more."""
+    first, last = port_range
+    return tuple(islice((p for p in range(first, last + 1) if p not in taken), how_many))

@@ -1,0 +1,1 @@
+"""Keeps what runs equal to what should run: a pure decision and thin movers around it."""
