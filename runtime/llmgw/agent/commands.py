@@ -1,0 +1,129 @@
+"""Carries out what the control plane says: turns each message into a call of the orders port.
+
+An order of an older leader than the newest that this node has seen is refused. Whatever one message
+does, the stream goes on: a bad one is logged, an unknown one counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from llmgw.agent.outbox import Outbox
+from llmgw.agent.ports import ShardOrders
+from llmgw.domain.replicas import ShardReport, ShardState
+from llmgw.errors import LlmgwError, Standby, Unknown
+from llmgw.kit import logs
+from llmgw.rpc import wire_shards
+from llmgw.rpc.v1 import agent_pb2 as pb
+
+DEFAULT_LINES = 200
+MAX_LINES = 2000
+
+_log = logs.get(__name__)
+
+
+class Terms:
+    """The highest leadership term that this node has seen, over all sessions and control planes."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.highest = 0
+
+    def check(self, term: int) -> None:
+        """Remember a newer term; ``Standby`` for an older one. 0 is not checked."""
+        if 0 < term < self.highest:
+            raise Standby(
+                f"term {term} is over: this node has seen term {self.highest}, so another leads"
+            )
+        self.highest = max(self.highest, term)
+
+
+class Commands:
+    """One node's ear."""
+
+    def __init__(self, *, node_id: str, orders: ShardOrders, outbox: Outbox, terms: Terms) -> None:
+        """Answers go to ``outbox``."""
+        self._node_id = node_id
+        self._orders = orders
+        self._outbox = outbox
+        self._terms = terms
+        self._deeds: Mapping[str, Callable[[Any], None]] = {
+            "start": self._start,
+            "stop": self._stop,
+            "drain": self._drain,
+            "logs": self._send_logs,
+            "ack": self._hear_refusal,
+        }
+        self.ignored = 0
+        self.refused = 0
+
+    def obey(self, message: pb.ControlMessage) -> None:
+        """Do what one message says; never raises."""
+        kind = message.WhichOneof("kind") or "unknown"
+        deed = self._deeds.get(kind)
+        if deed is None:
+            self.ignored += 1
+            _log.warning("message_ignored", kind=kind, ignored=self.ignored)
+            return
+        try:
+            deed(getattr(message, kind))
+        except LlmgwError as error:
+            self.refused += 1
+            _log.warning("order_refused", kind=kind, reason=error.message)
+        except Exception as error:  # noqa: BLE001 - one order must not end the node's stream
+            self.refused += 1
+            _log.error("order_failed", kind=kind, error=repr(error), exc=error)
+
+    def _start(self, start: pb.StartShard) -> None:
+        spec = wire_shards.unpack_start(start)
+        try:
+            self._terms.check(start.term)
+            self._orders.start(spec)
+        except Exception as error:
+            if all(shard.shard_id != spec.shard_id for shard in self._orders.running()):
+                self._report_refused(start, error)
+            raise
+
+    def _stop(self, stop: pb.StopShard) -> None:
+        self._terms.check(stop.term)
+        self._orders.stop(stop.shard_id)
+
+    def _drain(self, drain: pb.DrainShard) -> None:
+        self._terms.check(drain.term)
+        self._orders.drain(drain.shard_id)
+
+    def _send_logs(self, request: pb.LogsRequest) -> None:
+        lines, error = self._tail(request)
+        reply = wire_shards.pack_logs(
+            request_id=request.request_id,
+            lines=lines,
+            sources=self._orders.log_sources(),
+            error=error,
+        )
+        self._outbox.put(reply)
+
+    def _tail(self, request: pb.LogsRequest) -> tuple[tuple[str, ...], str]:
+        count = min(request.lines, MAX_LINES) if request.lines > 0 else DEFAULT_LINES
+        try:
+            self._terms.check(request.term)
+            return self._orders.log_tail(request.source, count), ""
+        except (Standby, Unknown) as error:
+            return (), error.message
+
+    def _hear_refusal(self, ack: pb.Ack) -> None:
+        if not ack.ok:
+            _log.warning("message_refused", message_id=ack.message_id, reason=ack.error)
+        self._terms.check(ack.term)
+
+    def _report_refused(self, start: pb.StartShard, error: Exception) -> None:
+        reason = error.message if isinstance(error, LlmgwError) else repr(error)
+        self._outbox.report(
+            ShardReport(
+                node_id=self._node_id,
+                replica_id=start.replica_id,
+                shard_id=start.shard_id,
+                state=ShardState.FAILED,
+                error=f"start refused: {reason}",
+            )
+        )

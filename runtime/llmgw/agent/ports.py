@@ -1,0 +1,48 @@
+"""What the agent's session needs from the rest of the agent; orders and discovery just fit."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from llmgw.domain.nodes import HeartbeatFacts, NodeFacts
+from llmgw.domain.replicas import RunningShard, ShardSpec
+
+
+class ShardOrders(Protocol):
+    """Carries out orders about shards without making the caller wait; each may come twice."""
+
+    def running(self) -> tuple[RunningShard, ...]:
+        """Live shards, and those whose weights are still fetched."""
+        ...
+
+    def start(self, spec: ShardSpec) -> None:
+        """Start a shard; nothing happens when it runs already."""
+        ...
+
+    def stop(self, shard_id: str) -> None:
+        """Stop a shard; an unknown one is reported as stopped."""
+        ...
+
+    def drain(self, shard_id: str) -> None:
+        """Take no new work on a shard; an unknown one is passed over."""
+        ...
+
+    def log_sources(self) -> tuple[str, ...]:
+        """The names of all logs that can be shown."""
+        ...
+
+    def log_tail(self, source: str, lines: int) -> tuple[str, ...]:
+        """The newest lines of one log, the oldest first; ``Unknown`` for another name."""
+        ...
+
+
+class Facts(Protocol):
+    """Says what the node is."""
+
+    async def facts(self) -> NodeFacts:
+        """All that a registration carries, read now."""
+        ...
+
+    async def refresh(self) -> HeartbeatFacts:
+        """All that a heartbeat may carry, read now; whether it changed is not its concern."""
+        ...
