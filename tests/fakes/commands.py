@@ -1,0 +1,47 @@
+"""Runs ``llmgw`` as a process of its own, as a person or a program does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import llmgw
+
+_RUNTIME = str(Path(llmgw.__file__).parents[1])
+_WITHIN_S = 60.0
+
+
+def run(
+    *args: str, environ: Mapping[str, str] | None = None, python: tuple[str, ...] = ("-m", "llmgw")
+) -> subprocess.CompletedProcess[str]:
+    """The finished command with what it wrote; its input is empty."""
+    return subprocess.run(
+        [sys.executable, *python, *args],
+        env=environment(environ),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_WITHIN_S,
+    )
+
+
+def start(*args: str, environ: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+    """The running command; the caller ends it."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "llmgw", *args],
+        env=environment(environ),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of this process without our settings, and with ``changes``."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("LLMGW_")}
+    return {**kept, "PYTHONPATH": _RUNTIME, **(changes or {})}
