@@ -107,7 +107,10 @@ def _model_file(model_path: str) -> str:
     folder = Path(model_path)
     if not folder.is_dir():
         return model_path
-    parts = sorted(p for p in folder.iterdir() if p.suffix.lower() == ".gguf")
+    try:
+        parts = sorted(p for p in folder.iterdir() if p.suffix.lower() == ".gguf")
+    except OSError as error:
+        raise Invalid(f"{model_path} cannot be read: {error.strerror}") from error
     if not parts:
         raise Invalid(f"{model_path} holds no .gguf file, which is what llama.cpp loads")
     return str(parts[0])

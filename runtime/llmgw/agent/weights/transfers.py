@@ -95,11 +95,14 @@ def _read(response: httpx.Response, *, url: str, partial: Partial) -> _Answer:
             )
         return _Answer(total_bytes=_length(response.headers))
     start, total = _content_range(response.headers)
+    # Some origins know ranges and not If-Range: they must not mix two versions either.
+    is_other = _validator(response.headers) not in {"", partial.validator}
     if status == httpx.codes.PARTIAL_CONTENT:
-        return _Answer(total_bytes=total, must_restart=start != partial.size_bytes)
+        must_restart = is_other or start != partial.size_bytes
+        return _Answer(total_bytes=total, must_restart=must_restart)
     if status == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE and partial.size_bytes:
         # Everything came, and only the renaming was missed.
-        is_complete = total == partial.size_bytes
+        is_complete = total == partial.size_bytes and not is_other
         return _Answer(total_bytes=total, is_complete=is_complete, must_restart=not is_complete)
     raise _refusal(status, url=url)
 

@@ -1,0 +1,238 @@
+"""Carries out the control plane's orders for shards: fetch, check, start, watch, drain, stop.
+
+``session`` calls it and never waits: each order is a task, may arrive twice, and is answered by
+reports. Whether an order may be given at all (terms, leadership) was judged before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import signal
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
+
+from llmgw.agent.engines import registry
+from llmgw.agent.engines.contract import Command, Engine, StopPlan, StopStep
+from llmgw.agent.engines.registry import Engines
+from llmgw.agent.ring import LogRing
+from llmgw.agent.supervisor.readiness import PROBE_TIMEOUT_S, HttpCheck
+from llmgw.agent.supervisor.shard import SupervisedShard
+from llmgw.agent.supervisor.supervisor import Handling, Supervisor
+from llmgw.agent.weights.fetching import Weights
+from llmgw.config.settings import AgentSettings
+from llmgw.domain.nodes import Gpu
+from llmgw.domain.replicas import RunningShard, ShardReport, ShardSpec, ShardState
+from llmgw.errors import EngineFailed, Invalid, LlmgwError, Unknown
+from llmgw.kit import logs
+from llmgw.kit.clock import Clock
+from llmgw.kit.tasks import Tasks
+
+AGENT_LOG = "agent"
+"""The log source that is the agent itself; all others are shards."""
+
+Work = Callable[[], Coroutine[None, None, None]]
+
+_DEFAULT_STOP_S = 60.0
+_DEFAULT_HEALTH_PATH = "/health"
+_log = logs.get(__name__)
+
+
+class Orders:
+    """All shard orders of one node; fits ``session``'s ``ShardOrders``."""
+
+    def __init__(
+        self,
+        *,
+        mgmt_addr: str,
+        engines: Engines,
+        weights: Weights,
+        supervisor: Supervisor,
+        gpus: Callable[[], Sequence[Gpu]],
+        ring: LogRing | None = None,
+    ) -> None:
+        """Engines answer on ``mgmt_addr``; ``gpus`` are the node's cards as discovery sees them."""
+        self._mgmt_addr = mgmt_addr
+        self._engines = engines
+        self._weights = weights
+        self._supervisor = supervisor
+        self._gpus = gpus
+        self._ring = ring or LogRing()
+        self._tasks = Tasks(owner="orders")
+        self._starts: dict[str, asyncio.Task[None]] = {}
+        self._stops: dict[str, asyncio.Task[None]] = {}
+
+    async def recover(self) -> None:
+        """Adopt the engines of an earlier agent; call before registering.
+
+        Those that serve are READY when this returns, so that nobody takes them for starting anew;
+        one that does not answer at once is waited for in the background.
+        """
+        looks = []
+        for found in await self._supervisor.recover(self._handling):
+            shard_id = found.shard.spec.shard_id
+            if found.is_stopping:
+                self.stop(shard_id)
+            elif found.shard.state is ShardState.STARTING:
+                look = functools.partial(found.shard.become_ready, budget_s=found.budget_s)
+                looks.append(self._begin(found.shard, look))
+        if looks:
+            await asyncio.wait(looks, timeout=PROBE_TIMEOUT_S)
+
+    def start(self, spec: ShardSpec) -> None:
+        """Start a shard; one that has not ended only reports where it stands."""
+        held = self._supervisor.get(spec.shard_id)
+        if held is not None and not held.state.is_final:
+            held.tell()
+            return
+        shard = self._supervisor.create(spec)
+        shard.tell()
+        self._begin(shard, functools.partial(self._carry_out, shard))
+
+    def stop(self, shard_id: str) -> None:
+        """Stop a shard, also one that is still fetching; an unknown one is reported as stopped."""
+        shard = self._supervisor.get(shard_id)
+        if shard is None:
+            self._supervisor.tell_absent(shard_id, state=ShardState.STOPPED)
+        elif shard.state.is_final:
+            shard.tell()
+        elif shard_id not in self._stops:
+            task = self._tasks.spawn(f"stop {shard_id}", self._stop(shard))
+            self._stops[shard_id] = task
+            task.add_done_callback(lambda done: _drop(self._stops, shard_id, done))
+
+    def drain(self, shard_id: str) -> None:
+        """Mark a shard as taking no new work; one that does not run is passed over."""
+        shard = self._supervisor.get(shard_id)
+        if shard is not None and shard.state.is_live:
+            shard.drain()
+        else:
+            _log.info("drain_passed_over", shard=shard_id, state=shard and shard.state)
+
+    def running(self) -> tuple[RunningShard, ...]:
+        """Shards that run, and those that are about to."""
+        return tuple(shard.running() for shard in self._supervisor.unended())
+
+    def log_sources(self) -> tuple[str, ...]:
+        """``agent`` and every shard of which there is output."""
+        return (AGENT_LOG, *self._supervisor.log_sources())
+
+    def log_tail(self, source: str, lines: int) -> tuple[str, ...]:
+        """The newest lines of a source, oldest first; ``Unknown`` for any other name."""
+        if source == AGENT_LOG:
+            return self._ring.tail(lines)
+        return self._supervisor.log_tail(source, lines)
+
+    async def close(self, *, stop_engines: bool) -> None:
+        """End the agent's part: engines go on serving unless they are to stop with it."""
+        await self._tasks.close()
+        if stop_engines:
+            unended = self._supervisor.unended()
+            await asyncio.gather(*(self._stop(shard) for shard in unended))
+        await self._weights.close()
+        await self._supervisor.close()
+
+    def _begin(self, shard: SupervisedShard, work: Work) -> asyncio.Task[None]:
+        shard_id = shard.spec.shard_id
+        task = self._tasks.spawn(f"start {shard_id}", _guarded(shard, work))
+        self._starts[shard_id] = task
+        task.add_done_callback(lambda done: _drop(self._starts, shard_id, done))
+        return task
+
+    async def _carry_out(self, shard: SupervisedShard) -> None:
+        spec = shard.spec
+        engine = self._engines.get(spec.profile.engine)
+        engine.validate(spec.profile, self._cards(spec))
+        path = await self._weights.ensure(spec.profile.model_path, on_progress=shard.tell_fetch)
+        commands = await asyncio.to_thread(_commands, engine, spec, path)
+        check = self._check(spec, serves=engine.serves_http(spec), path=engine.health_path)
+        await shard.launch(commands, stop_plan=engine.stop_plan, check=check)
+        await shard.become_ready(budget_s=spec.startup_timeout_s)
+
+    async def _stop(self, shard: SupervisedShard) -> None:
+        start = self._starts.get(shard.spec.shard_id)
+        if start is not None:
+            start.cancel()
+            await asyncio.wait({start})
+        try:
+            await shard.stop()
+        except EngineFailed as error:
+            _log.error("shard_not_stopped", shard=shard.spec.shard_id, error=error.message)
+
+    def _cards(self, spec: ShardSpec) -> tuple[Gpu, ...]:
+        """The shard's own cards; ``Invalid`` when the node has no such card."""
+        cards_by_index = {card.index: card for card in self._gpus()}
+        missing = [str(index) for index in spec.gpu_indices if index not in cards_by_index]
+        if missing:
+            raise Invalid(f"this node has no GPU {', '.join(missing)}; look at its inventory")
+        return tuple(cards_by_index[index] for index in spec.gpu_indices)
+
+    def _handling(self, spec: ShardSpec) -> Handling:
+        """How a running engine is asked and ended, even one that has no driver here any more."""
+        try:
+            engine = self._engines.get(spec.profile.engine)
+        except Unknown:
+            steps = (StopStep(signal.SIGTERM, _DEFAULT_STOP_S),)
+            check = self._check(spec, serves=spec.rank == 0, path=_DEFAULT_HEALTH_PATH)
+            return Handling(stop_plan=StopPlan(steps), check=check)
+        check = self._check(spec, serves=engine.serves_http(spec), path=engine.health_path)
+        return Handling(stop_plan=engine.stop_plan, check=check)
+
+    def _check(self, spec: ShardSpec, *, serves: bool, path: str) -> HttpCheck | None:
+        if not serves:
+            return None
+        return HttpCheck(
+            address=self._mgmt_addr,
+            port=spec.http_port,
+            health_path=path,
+            model=spec.profile.served_model_name,
+        )
+
+
+def build(
+    settings: AgentSettings,
+    *,
+    environ: Mapping[str, str],
+    clock: Clock,
+    gpus: Callable[[], Sequence[Gpu]],
+    on_report: Callable[[ShardReport], None],
+    ring: LogRing | None = None,
+) -> Orders:
+    """Orders with everything below them; ``node_id`` and ``mgmt_addr`` must be filled in by now.
+
+    Takes the work folder: ``AlreadyHeld`` while another agent has it.
+    """
+    return Orders(
+        mgmt_addr=settings.mgmt_addr,
+        engines=registry.build(settings, mgmt_addr=settings.mgmt_addr, environ=environ),
+        weights=Weights(folder=settings.weights_dir, clock=clock),
+        supervisor=Supervisor(
+            node_id=settings.node_id,
+            settings=settings.supervisor,
+            clock=clock,
+            on_report=on_report,
+        ),
+        gpus=gpus,
+        ring=ring,
+    )
+
+
+async def _guarded(shard: SupervisedShard, work: Work) -> None:
+    """However a start ends, the shard says so; one whose processes run is told of by their exit."""
+    try:
+        await work()
+    except LlmgwError as error:
+        _log.warning("start_failed", shard=shard.spec.shard_id, error=error.message)
+        shard.fail(error.message)
+    except Exception as error:  # noqa: BLE001 - a fault of ours must not leave a shard pending
+        _log.error("start_failed", shard=shard.spec.shard_id, error=repr(error), exc=error)
+        shard.fail(f"the agent failed: {error!r}")
+
+
+def _commands(engine: Engine, spec: ShardSpec, path: str) -> tuple[Command, ...]:
+    return engine.commands(replace(spec, profile=replace(spec.profile, model_path=path)))
+
+
+def _drop(tasks: dict[str, asyncio.Task[None]], shard_id: str, ended: asyncio.Task[None]) -> None:
+    if tasks.get(shard_id) is ended:
+        del tasks[shard_id]

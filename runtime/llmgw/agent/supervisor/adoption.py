@@ -1,0 +1,116 @@
+"""State files: what an agent writes down about a shard, so that the next agent can find its engine.
+
+Written before the first process starts and again after each step, 0600 because a profile's
+environment may hold secrets. Reading tolerates anything: a damaged file is a shard that cannot be
+adopted, and its processes are found by their mark.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from llmgw.agent.supervisor.processes import Identity
+from llmgw.domain.names import SHARD_ID
+from llmgw.domain.replicas import LaunchProfile, ShardSpec
+
+_FILE_MODE = 0o600
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One shard as it is on disk; ``processes`` are in the order of their start."""
+
+    spec: ShardSpec
+    boot_id: str
+    started_at: float
+    processes: tuple[Identity, ...] = ()
+    is_launched: bool = False
+    ready_at: float | None = None
+    is_draining: bool = False
+    is_stopping: bool = False
+
+    @property
+    def engine(self) -> Identity | None:
+        """The process that is the shard, once all of them were started."""
+        return self.processes[-1] if self.is_launched and self.processes else None
+
+
+def save(path: Path, record: Record) -> None:
+    """Replace the file in one step."""
+    fresh = path.with_name(path.name + ".tmp")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _FILE_MODE)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(asdict(record), file)
+    fresh.rename(path)
+
+
+def load(path: Path, *, shard_id: str) -> Record | None:
+    """The record, or nothing when the file is damaged or tells of another shard than its name."""
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
+        record = _record(json.loads(path.read_text(encoding="utf-8")))
+        if record.spec.shard_id == shard_id and SHARD_ID.fullmatch(shard_id):
+            return record
+    return None
+
+
+def remove(path: Path) -> None:
+    """Forget the shard; a file that is gone already is as well."""
+    path.unlink(missing_ok=True)
+
+
+def startup_budget_s(record: Record, *, now: float, at_least_s: float) -> float:
+    """How long an adopted shard may take to be ready.
+
+    One that was ready before gets its whole budget anew, because an engine at work may be slow to
+    answer; another gets what is left of it.
+    """
+    whole = record.spec.startup_timeout_s
+    if record.ready_at is not None:
+        return max(whole, at_least_s)
+    left = record.started_at + whole - now
+    return max(min(left, whole), at_least_s)
+
+
+def _record(stored: Mapping[str, Any]) -> Record:
+    ready_at = stored["ready_at"]
+    return Record(
+        spec=_spec(stored["spec"]),
+        boot_id=str(stored["boot_id"]),
+        started_at=float(stored["started_at"]),
+        processes=tuple(_identity(one) for one in stored["processes"]),
+        is_launched=bool(stored["is_launched"]),
+        ready_at=None if ready_at is None else float(ready_at),
+        is_draining=bool(stored["is_draining"]),
+        is_stopping=bool(stored["is_stopping"]),
+    )
+
+
+def _identity(stored: Mapping[str, Any]) -> Identity:
+    pid, ticks = int(stored["pid"]), int(stored["start_ticks"])
+    if pid <= 1:
+        raise ValueError(pid)
+    return Identity(name=str(stored["name"]), pid=pid, start_ticks=ticks)
+
+
+def _spec(stored: Mapping[str, Any]) -> ShardSpec:
+    values = _known(stored, ShardSpec)
+    values["profile"] = LaunchProfile(**_known(stored["profile"], LaunchProfile))
+    values["http_port"] = int(values["http_port"])
+    values["startup_timeout_s"] = float(values["startup_timeout_s"])
+    return ShardSpec(**values)
+
+
+def _known(stored: Mapping[str, Any], made: type[ShardSpec | LaunchProfile]) -> dict[str, Any]:
+    """The values of fields that this version has; JSON lists become tuples again."""
+    names = {one.name for one in fields(made)}
+    return {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in stored.items()
+        if name in names
+    }

@@ -1,0 +1,136 @@
+"""Reading ``/proc``: which processes there are, to whom they belong, and who listens where.
+
+Everything here looks and changes nothing; ``processes`` acts on what it says.
+Layout of the files: proc(5).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_PROC = Path("/proc")
+_LISTENING = "0A"
+_ZOMBIE = "Z"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One process; ``start_ticks`` and the boot id together name it for ever, its pid does not."""
+
+    pid: int
+    state: str
+    group: int
+    session: int
+    start_ticks: int
+
+    @property
+    def is_running(self) -> bool:
+        """Not merely waiting to be reaped."""
+        return self.state not in {_ZOMBIE, "X"}
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A listening TCP socket."""
+
+    address: str
+    port: int
+    inode: int
+
+    @property
+    def is_wildcard(self) -> bool:
+        """It listens on every address."""
+        return ipaddress.ip_address(self.address).is_unspecified
+
+
+def boot_id() -> str:
+    """A text that is another after each boot."""
+    return (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+def entry(pid: int) -> Entry | None:
+    """The process of that pid, or nothing."""
+    try:
+        stat = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The name may hold spaces and parentheses, so fields are counted from the last one.
+    fields = stat.rpartition(")")[2].split()
+    return Entry(
+        pid=pid,
+        state=fields[0],
+        group=int(fields[2]),
+        session=int(fields[3]),
+        start_ticks=int(fields[19]),
+    )
+
+
+def running() -> Iterator[Entry]:
+    """Every process that has not ended."""
+    for folder in _PROC.iterdir():
+        pid = int(folder.name) if folder.name.isdecimal() else 0
+        if pid and (found := entry(pid)) is not None and found.is_running:
+            yield found
+
+
+def has_variable(pid: int, *, name: str, value: str) -> bool:
+    """Whether a process was started with that environment variable; no for what may not be read."""
+    try:
+        environ = (_PROC / str(pid) / "environ").read_bytes()
+    except OSError:
+        return False
+    return f"{name}={value}".encode() in environ.split(b"\0")
+
+
+def command_name(pid: int) -> str:
+    """The short name of a process, for messages."""
+    try:
+        return (_PROC / str(pid) / "comm").read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return "?"
+
+
+def listeners(*, port: int) -> list[Listener]:
+    """Listening TCP sockets on a port, of both address families."""
+    found: list[Listener] = []
+    for table in ("net/tcp", "net/tcp6"):
+        with contextlib.suppress(FileNotFoundError):
+            lines = (_PROC / "self" / table).read_text(encoding="ascii").splitlines()[1:]
+            found += [made for line in lines if (made := _listener(line, port=port)) is not None]
+    return found
+
+
+def socket_inodes(pid: int) -> frozenset[int]:
+    """The sockets that a process holds open; empty for a process that may not be looked into."""
+    inodes: set[int] = set()
+    with contextlib.suppress(OSError):
+        for descriptor in (_PROC / str(pid) / "fd").iterdir():
+            with contextlib.suppress(OSError, ValueError):
+                inodes.add(_socket_inode(descriptor.readlink()))
+    return frozenset(inodes)
+
+
+def _socket_inode(link: Path) -> int:
+    return int(str(link).removeprefix("socket:[").removesuffix("]"))
+
+
+def _listener(line: str, *, port: int) -> Listener | None:
+    fields = line.split()
+    address, _, hex_port = fields[1].partition(":")
+    if fields[3] != _LISTENING or int(hex_port, 16) != port:
+        return None
+    return Listener(address=_address(address), port=port, inode=int(fields[9]))
+
+
+def _address(written: str) -> str:
+    """Addresses are written as 32-bit words in the machine's own byte order."""
+    words = [bytes.fromhex(written[i : i + 8]) for i in range(0, len(written), 8)]
+    raw = b"".join(word[::-1] if sys.byteorder == "little" else word for word in words)
+    address = ipaddress.ip_address(raw)
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return str(mapped or address)

@@ -1,0 +1,45 @@
+"""What a shard is told about as: listings and sentences made from its spec and its end; pure."""
+
+from __future__ import annotations
+
+import signal
+
+from llmgw.domain.replicas import RunningShard, ShardSpec, ShardState
+
+
+def running(spec: ShardSpec, state: ShardState) -> RunningShard:
+    """The shard as an agent lists it when it registers."""
+    return RunningShard(
+        replica_id=spec.replica_id,
+        shard_id=spec.shard_id,
+        state=state,
+        model=spec.profile.served_model_name,
+        profile=spec.profile.name,
+        rank=spec.rank,
+        nnodes=spec.nnodes,
+        gpu_indices=spec.gpu_indices,
+        hcas=spec.hcas,
+        http_port=spec.http_port,
+        leader_addr=spec.leader_addr,
+        leader_port=spec.leader_port,
+        pool=spec.pool,
+        fabric=spec.fabric,
+        profile_fp=spec.profile_fp,
+    )
+
+
+def exit_sentence(name: str, code: int | None) -> str:
+    """How an engine ended that nobody asked to; a negative code is the signal that killed it."""
+    if code is None:
+        return f"{name} ended; its exit code is unknown, because an earlier agent started it"
+    if code >= 0:
+        return f"{name} ended unexpectedly with exit code {code}"
+    hint = "; perhaps the machine ran out of memory" if -code == signal.SIGKILL else ""
+    return f"{name} was killed by {_signal_name(-code)}{hint}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

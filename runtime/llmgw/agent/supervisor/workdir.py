@@ -1,0 +1,63 @@
+"""The agent's folder: one agent at a time, engines run in it, and its files have fixed places."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from llmgw.errors import AlreadyHeld, Invalid
+
+_FOLDER_MODE = 0o750
+_PREFIX, _SUFFIX = "shard-", ".json"
+
+
+class WorkDir:
+    """The open and locked folder; ``close`` lets the next agent in."""
+
+    def __init__(self, folder: str) -> None:
+        """Make and lock it; ``AlreadyHeld`` names the agent that has it."""
+        self.path = Path(folder).absolute()
+        try:
+            self.path.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+            self._lock = os.open(self.path / "agent.lock", flags, 0o600)
+        except OSError as error:
+            raise Invalid(
+                f"{self.path} cannot be used ({error.strerror}); "
+                "let the agent's user write there, or set supervisor.work_dir"
+            ) from error
+        self._hold()
+
+    @property
+    def output(self) -> Path:
+        """Folder with one folder of output files a shard."""
+        return self.path / "output"
+
+    def state_file(self, shard_id: str) -> Path:
+        """Where a shard's state lies while its processes live."""
+        return self.path / f"{_PREFIX}{shard_id}{_SUFFIX}"
+
+    def state_files(self) -> dict[str, Path]:
+        """Every state file by the shard that its name tells."""
+        return {
+            path.name[len(_PREFIX) : -len(_SUFFIX)]: path
+            for path in sorted(self.path.glob(f"{_PREFIX}*{_SUFFIX}"))
+        }
+
+    def close(self) -> None:
+        """Let go of the lock."""
+        os.close(self._lock)
+
+    def _hold(self) -> None:
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(self._lock, 32, 0).decode(errors="replace").strip() or "unknown"
+            os.close(self._lock)
+            raise AlreadyHeld(
+                f"{self.path} is in use by another agent (process {holder}); "
+                "stop that one, or set supervisor.work_dir to a folder of its own"
+            ) from None
+        os.ftruncate(self._lock, 0)
+        os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
