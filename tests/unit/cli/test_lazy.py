@@ -1,0 +1,66 @@
+"""Commands are imported when they run, and a missing package is told apart from a fault of ours."""
+
+from __future__ import annotations
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from llmgw.cli.lazy import LazyCommand, LazyGroup
+from llmgw.errors import ExtraMissing
+
+
+def group(**commands: LazyCommand) -> LazyGroup:
+    return LazyGroup("tool", table=commands)
+
+
+def entry(module: str, *, extras: str = "", is_hidden: bool = False) -> LazyCommand:
+    return LazyCommand(
+        module=module, attribute="status", help="About it.", extras=extras, is_hidden=is_hidden
+    )
+
+
+def load(command: LazyCommand) -> click.Command | None:
+    return group(it=command).get_command(click.Context(click.Command("tool")), "it")
+
+
+def test_help_imports_no_command():
+    shown = CliRunner().invoke(group(broken=entry("no.such.module")), ["--help"])
+    assert shown.exit_code == 0
+    assert "broken  About it." in shown.output
+
+
+def test_hidden_command_runs_and_is_not_listed():
+    tool = group(status=entry("llmgw.cli.status_cmd", is_hidden=True))
+    assert "About it." not in CliRunner().invoke(tool, ["--help"]).output
+    assert CliRunner().invoke(tool, ["status", "--help"]).exit_code == 0
+
+
+def test_command_is_found_by_its_module_and_attribute():
+    found = load(entry("llmgw.cli.status_cmd"))
+    assert found is not None
+    assert found.name == "status"
+
+
+def test_missing_package_of_an_extra_says_what_to_install():
+    with pytest.raises(ExtraMissing, match=r"pip install 'llmgw\[server,agent\]'"):
+        load(entry("absent_package.sub", extras="server,agent"))
+
+
+def test_missing_module_of_ours_is_a_fault_and_no_advice():
+    with pytest.raises(ModuleNotFoundError):
+        load(entry("llmgw.absent", extras="server"))
+
+
+def test_missing_package_of_the_base_is_a_fault_and_no_advice():
+    with pytest.raises(ModuleNotFoundError):
+        load(entry("absent_package"))
+
+
+def test_attribute_that_is_no_command_is_a_fault():
+    with pytest.raises(TypeError, match="is not a command"):
+        load(LazyCommand(module="llmgw.cli.root", attribute="main", help=""))
+
+
+def test_unknown_name_is_no_command():
+    assert group().get_command(click.Context(click.Command("tool")), "x") is None
