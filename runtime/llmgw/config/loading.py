@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from llmgw.config import checks, servers, shape, sources
-from llmgw.config.checks import Contradiction
+from llmgw.config import contradictions, servers, shape, sources
+from llmgw.config.contradictions import Contradiction
+from llmgw.config.legality import nearest
 from llmgw.config.reading import Reading
 from llmgw.config.settings import AgentSettings, ServerSettings
-from llmgw.config.wording import nearest
 from llmgw.domain import definitions, names
 from llmgw.domain.catalog import Model
 from llmgw.errors import Problem, SettingsInvalid
@@ -46,7 +46,7 @@ def load_server(
     Raises ``SettingsInvalid`` with every mistake.
     """
     tree, problems = _gathered(path, environ, overrides, kind=ServerSettings)
-    settings = _read(ServerSettings, tree, problems=problems, check=checks.server)
+    settings = _read(ServerSettings, tree, problems=problems, check=contradictions.server)
     _refuse(path, problems)
     return settings
 
@@ -132,7 +132,7 @@ def _touches(path: str, mistaken: str) -> bool:
 
 def _agent_contradictions(settings: AgentSettings) -> Iterator[Contradiction]:
     yield from servers.contradictions(settings)
-    yield from checks.agent(settings)
+    yield from contradictions.agent(settings)
 
 
 def _made_whole(settings: AgentSettings, *, hostname: str) -> AgentSettings:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from llmgw.config.checks import Contradiction
+from llmgw.config.contradictions import Contradiction
 from llmgw.config.settings import AgentSettings
 from llmgw.errors import Invalid
 from llmgw.kit import addresses
