@@ -1,0 +1,14 @@
+"""Pages of reference say what the code does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from llmgw.config import reference
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_page_of_settings_is_made_from_the_settings():
+    page = (ROOT / "docs" / "reference" / "settings.md").read_text()
+    assert page == reference.render(), "run `make docs`"

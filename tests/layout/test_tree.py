@@ -1,0 +1,97 @@
+"""The tree says where things live: names are found once, floors hold, nothing names a machine."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "runtime" / "llmgw"
+GENERATED = PACKAGE / "rpc" / "v1"
+
+AT_THE_TOP = {
+    "LICENSE",
+    "Makefile",
+    "README.md",
+    "collections",
+    "docs",
+    "inventories",
+    "molecule",
+    "playbooks",
+    "proto",
+    "pyproject.toml",
+    "roles",
+    "runtime",
+    "tests",
+}
+
+NAMED_FOR_THEIR_PLACE = {"__init__", "__main__", "ports"}
+"""``ports.py`` holds what a room asks of others, in every room that asks."""
+
+ROOMS_OF_NOUNS = ("api/routers", "api/schemas", "agent/engines")
+"""Rooms whose modules are one a noun or one an engine, named like their siblings elsewhere."""
+
+
+def tracked():
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    files = [ROOT / name for name in listed.stdout.split("\0") if name]
+    return [file for file in files if file.is_file()]
+
+
+def modules():
+    return [file for file in PACKAGE.rglob("*.py") if GENERATED not in file.parents]
+
+
+def test_the_root_holds_what_the_floor_plan_names():
+    names = {file.relative_to(ROOT).parts[0] for file in tracked()}
+    assert {name for name in names if not name.startswith(".")} <= AT_THE_TOP
+
+
+def test_a_module_is_found_by_its_name_alone():
+    places = defaultdict(list)
+    for file in modules():
+        place = file.relative_to(PACKAGE)
+        if file.stem not in NAMED_FOR_THEIR_PLACE and place.parent.as_posix() not in ROOMS_OF_NOUNS:
+            places[file.stem].append(str(place))
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def test_no_module_holds_state_or_works_when_it_is_imported():
+    loose = {
+        f"{file.relative_to(PACKAGE)}:{statement.lineno}"
+        for file in modules()
+        if file.name != "__main__.py"
+        for statement in ast.parse(file.read_text()).body
+        if isinstance(statement, (ast.For, ast.While, ast.With, ast.Delete, ast.Global))
+        or (isinstance(statement, ast.Expr) and not isinstance(statement.value, ast.Constant))
+    }
+    assert loose == set()
+
+
+def test_floors_hold():
+    command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+NAMES_OF_MACHINES = re.compile(
+    r"/(?:work|home|root|tmp/(?!llmgw))/"
+    r"|https?://[^\s/]*(?:pypi|pythonhosted|npmjs|debian)\.(?:org|com)"
+    r"|index[-_]url\s*="
+)
+
+
+def test_no_file_names_a_machine_or_a_registry():
+    found = {
+        f"{file.relative_to(ROOT)}:{number}"
+        for file in tracked()
+        for number, line in enumerate(file.read_text(errors="replace").splitlines(), 1)
+        if file != Path(__file__) and NAMES_OF_MACHINES.search(line)
+    }
+    assert found == set()
