@@ -30,20 +30,17 @@ def size(n_bytes: int | None) -> str | None:
     """Binary units with one decimal from KiB up, ``1.2 GiB``; nothing when unknown."""
     if n_bytes is None:
         return None
-    amount, unit = float(n_bytes), 0
-    while amount >= _STEP and unit < len(_UNITS) - 1:
-        amount, unit = amount / _STEP, unit + 1
-    return f"{amount:.1f} {_UNITS[unit]}" if unit else f"{n_bytes} B"
+    power = _power(n_bytes)
+    return f"{_scaled(n_bytes, power)} {_UNITS[power]}"
 
 
-def mebibytes(amount: int | None) -> str | None:
-    """The size of so many MiB; nothing when unknown."""
-    return None if amount is None else size(amount * _STEP * _STEP)
-
-
-def part_of(part: str | None, whole: str | None) -> str | None:
-    """``3.0 GiB of 31.0 GiB``; nothing when the whole is unknown."""
-    return None if whole is None else f"{part or '-'} of {whole}"
+def part_of(part_bytes: int | None, whole_bytes: int | None) -> str | None:
+    """``3.0 of 31.0 GiB``, both in the unit of the whole; nothing when the whole is unknown."""
+    if whole_bytes is None:
+        return None
+    power = _power(whole_bytes)
+    part = "-" if part_bytes is None else _scaled(part_bytes, power)
+    return f"{part} of {_scaled(whole_bytes, power)} {_UNITS[power]}"
 
 
 def counts(by_word: Mapping[str, int]) -> str:
@@ -60,3 +57,15 @@ def bar(*, part: int, whole: int, width: int = 20) -> str:
     """A bar of ``width`` cells, filled to ``part`` of ``whole``."""
     filled = round(width * part / whole) if whole else 0
     return "█" * filled + "░" * (width - filled)
+
+
+def _power(n_bytes: int) -> int:
+    """Which unit suits: 0 for bytes, 1 for KiB and so on."""
+    power = 0
+    while n_bytes >= _STEP ** (power + 1) and power < len(_UNITS) - 1:
+        power += 1
+    return power
+
+
+def _scaled(n_bytes: int, power: int) -> str:
+    return f"{n_bytes / _STEP**power:.1f}" if power else str(n_bytes)

@@ -12,7 +12,7 @@ from llmgw.cli.output import Column, Row
 from llmgw.domain.views import FailureView, ModelView, ReplicaView
 
 _COLUMNS = (
-    Column("NAME"),
+    Column("NAME", is_whole=True),
     Column("STATUS", is_state=True),
     Column("READY"),
     Column("PROFILES"),

@@ -11,13 +11,15 @@ from llmgw.cli.asking import Asking, asks
 from llmgw.cli.output import Column, Row
 from llmgw.domain.views import GpuUse, GpuView, NodeView
 
+_MEBIBYTE = 1024 * 1024
+
 _COLUMNS = (
-    Column("NODE"),
+    Column("NODE", is_whole=True),
     Column("STATE", is_state=True),
     Column("SEEN"),
     Column("GPUS"),
-    Column("MEMORY FREE"),
-    Column("DISK FREE"),
+    Column("MEMORY FREE", is_whole=True),
+    Column("DISK FREE", is_whole=True),
     Column("FABRIC"),
     Column("ENGINES"),
     Column("RUNNING"),
@@ -71,8 +73,11 @@ def _gpus(node: NodeView) -> str:
 
 
 def _memory(node: NodeView) -> str | None:
-    free = figures.mebibytes(node.memory_available_mb)
-    return figures.part_of(free, figures.mebibytes(node.memory_total_mb))
+    return figures.part_of(_bytes(node.memory_available_mb), _bytes(node.memory_total_mb))
+
+
+def _bytes(mebibytes: int | None) -> int | None:
+    return None if mebibytes is None else mebibytes * _MEBIBYTE
 
 
 def _disk(node: NodeView) -> str | None:
@@ -80,8 +85,7 @@ def _disk(node: NodeView) -> str | None:
     own = [s for s in node.storage if not s.is_shared]
     if not own:
         return None
-    free, total = sum(s.free_bytes for s in own), sum(s.total_bytes for s in own)
-    return figures.part_of(figures.size(free), figures.size(total))
+    return figures.part_of(sum(s.free_bytes for s in own), sum(s.total_bytes for s in own))
 
 
 def _engines(node: NodeView) -> str | None:

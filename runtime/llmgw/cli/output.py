@@ -33,10 +33,11 @@ _STYLES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its header, and whether its words are states, which a terminal colours."""
+    """One column: whether its words are states, which a terminal colours, and may not be cut."""
 
     header: str
     is_state: bool = False
+    is_whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class Screen:
         cells = [[clean(UNKNOWN if c is None else c) for c in row.cells] for row in rows]
         widths = _widths(columns, cells)
         if self.is_terminal:
-            widths = _shrunk(widths, width=self._console.width)
+            widths = _shrunk(columns, widths, width=self._console.width)
         self._write(_joined([c.header for c in columns], widths, [""] * len(columns), base="bold"))
         for row, texts in zip(rows, cells, strict=True):
             styles = [_style(t) if c.is_state else "" for c, t in zip(columns, texts, strict=True)]
@@ -115,11 +116,14 @@ def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> list[i
     ]
 
 
-def _shrunk(widths: Sequence[int], *, width: int) -> list[int]:
-    """The widths, the widest made narrower until the line fits the window."""
+def _shrunk(columns: Sequence[Column], widths: Sequence[int], *, width: int) -> list[int]:
+    """The widths, the widest that may be cut made narrower until the line fits the window."""
     shrunk = list(widths)
-    while sum(shrunk) + len(_GAP) * (len(shrunk) - 1) > width and max(shrunk) > _NARROWEST:
-        shrunk[shrunk.index(max(shrunk))] -= 1
+    while sum(shrunk) + len(_GAP) * (len(shrunk) - 1) > width:
+        cuttable = [i for i, c in enumerate(columns) if not c.is_whole and shrunk[i] > _NARROWEST]
+        if not cuttable:
+            break
+        shrunk[max(cuttable, key=lambda i: shrunk[i])] -= 1
     return shrunk
 
 

@@ -9,8 +9,8 @@ from llmgw.cli.failures import ExitCode
 from llmgw.cli.output import Column, Row, Screen
 from llmgw.domain.views import ChosenPlacement, PlacementView, ProfileVerdict
 
-_GATE_COLUMNS = (Column("GATE"), Column("STATE", is_state=True), Column("DETAIL"))
-_NODE_COLUMNS = (Column("NODE"), Column("FITS", is_state=True), Column("REASON"))
+_GATE_COLUMNS = (Column("GATE"), Column("STATE", is_state=True), Column("DETAIL", is_whole=True))
+_NODE_COLUMNS = (Column("NODE"), Column("FITS", is_state=True), Column("REASON", is_whole=True))
 
 
 @click.command("explain-placement")

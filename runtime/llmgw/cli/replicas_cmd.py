@@ -10,12 +10,12 @@ from llmgw.cli.output import Column, Row
 from llmgw.domain.views import ReplicaView, ShardView
 
 _COLUMNS = (
-    Column("REPLICA"),
+    Column("REPLICA", is_whole=True),
     Column("MODEL"),
     Column("PROFILE"),
     Column("STATE", is_state=True),
     Column("NODES"),
-    Column("ENDPOINT"),
+    Column("ENDPOINT", is_whole=True),
     Column("AGE"),
     Column("IDLE"),
     Column("REMARKS"),

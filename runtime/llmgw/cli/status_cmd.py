@@ -68,7 +68,7 @@ def _show_lists(screen: Screen, page: StatusView) -> None:
     if page.unplaced:
         screen.line()
         rows = [Row((u.model, u.reason)) for u in page.unplaced]
-        screen.table([Column("MISSING REPLICAS"), Column("REASON")], rows)
+        screen.table([Column("MISSING REPLICAS"), Column("REASON", is_whole=True)], rows)
     if page.idle:
         screen.line()
         rows = [Row((i.replica_id, i.model, figures.age(i.idle_s))) for i in page.idle]

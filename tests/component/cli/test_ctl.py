@@ -60,8 +60,8 @@ def test_nodes_are_a_plain_table_on_a_pipe(admin):
     assert stream == "  its agent has no connection to this control plane"
     assert stray == "  told to stop, not yet confirmed: old-00000000.0"
     assert cells(gpu) == [
-        "gpu01", "ready", "2s", "h100-80g 1/1/1", "384.0 GiB of 512.0 GiB",
-        "100.0 GiB of 400.0 GiB", "ib-a", "vllm 0.11.0", "big-1a2b3c4d",
+        "gpu01", "ready", "2s", "h100-80g 1/1/1", "384.0 of 512.0 GiB",
+        "100.0 of 400.0 GiB", "ib-a", "vllm 0.11.0", "big-1a2b3c4d",
     ]  # fmt: skip
     assert card == "  gpu 2 (h100-80g) is out of use: Xid 79 fell off"
     assert done.stderr == ""

@@ -42,8 +42,20 @@ def test_size_is_binary(n_bytes, shown):
 
 
 def test_unknown_whole_leaves_nothing_to_say():
-    assert figures.part_of("1.0 GiB", None) is None
-    assert figures.part_of(None, "2.0 GiB") == "- of 2.0 GiB"
+    assert figures.part_of(1024, None) is None
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "shown"),
+    [
+        (3 * 1024**3, 31 * 1024**3, "3.0 of 31.0 GiB"),
+        (512 * 1024**2, 2 * 1024**3, "0.5 of 2.0 GiB"),
+        (None, 2 * 1024**3, "- of 2.0 GiB"),
+        (1, 2, "1 of 2 B"),
+    ],
+)
+def test_part_is_in_the_unit_of_the_whole(part, whole, shown):
+    assert figures.part_of(part, whole) == shown
 
 
 def test_counts_name_only_what_is_there():

@@ -47,6 +47,15 @@ def test_terminal_gets_colour_and_cells_cut_to_the_window(monkeypatch):
     assert "at all" not in shown
 
 
+def test_column_of_reasons_is_never_cut(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm-256color")
+    stream = Terminal()
+    columns = (*COLUMNS[:2], Column("REASON", is_whole=True))
+    Screen(stream=stream, width=40).table(columns, ROWS)
+    assert "at all" in stream.getvalue()
+    assert "…" not in stream.getvalue()
+
+
 def test_unknown_is_a_dash_and_zero_is_zero():
     stream, screen = piped()
     screen.table([Column("A"), Column("B")], [Row((None, "0"))])
