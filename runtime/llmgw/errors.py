@@ -23,6 +23,7 @@ Modules that call foreign code translate its errors into these, by a table, ``fr
     │   ├── Unreachable         a peer does not answer
     │   └── DeadlinePassed      a bounded wait ended
     └── Internal                our own fault
+        ├── DiscoveryFailed     a part of this machine could not be read
         ├── EngineFailed        an engine could not be started or died
         └── IllegalTransition   a state machine was asked for a step that it does not have
 """
@@ -200,6 +201,12 @@ class DeadlinePassed(Unavailable):
 
 class Internal(LlmgwError):
     """Our own fault, or that of a program that we run."""
+
+
+class DiscoveryFailed(Internal):
+    """A part of this machine could not be read; what else was read still counts."""
+
+    code = "discovery_failed"
 
 
 class EngineFailed(Internal):
