@@ -17,7 +17,7 @@ _COLUMNS = (
     Column("NODE", is_whole=True),
     Column("STATE", is_state=True),
     Column("SEEN"),
-    Column("GPUS"),
+    Column("GPUS", is_whole=True),
     Column("MEMORY FREE", is_whole=True),
     Column("DISK FREE", is_whole=True),
     Column("FABRIC"),

@@ -39,6 +39,11 @@ class Column:
     is_state: bool = False
     is_whole: bool = False
 
+    @property
+    def may_cut(self) -> bool:
+        """Whether a narrow window may shorten its cells."""
+        return not (self.is_state or self.is_whole)
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -120,7 +125,7 @@ def _shrunk(columns: Sequence[Column], widths: Sequence[int], *, width: int) -> 
     """The widths, the widest that may be cut made narrower until the line fits the window."""
     shrunk = list(widths)
     while sum(shrunk) + len(_GAP) * (len(shrunk) - 1) > width:
-        cuttable = [i for i, c in enumerate(columns) if not c.is_whole and shrunk[i] > _NARROWEST]
+        cuttable = [i for i, c in enumerate(columns) if c.may_cut and shrunk[i] > _NARROWEST]
         if not cuttable:
             break
         shrunk[max(cuttable, key=lambda i: shrunk[i])] -= 1
