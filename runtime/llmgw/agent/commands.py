@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from llmgw.agent.node_ports import ShardOrders
 from llmgw.agent.outbox import Outbox
-from llmgw.agent.ports import ShardOrders
 from llmgw.domain.replicas import ShardReport, ShardState
 from llmgw.errors import LlmgwError, Standby, Unknown
 from llmgw.kit import logs

@@ -14,8 +14,8 @@ from grpc import aio
 
 from llmgw.agent.beats import Beats
 from llmgw.agent.commands import Commands, Terms
+from llmgw.agent.node_ports import Facts
 from llmgw.agent.outbox import Outbox
-from llmgw.agent.ports import Facts
 from llmgw.domain.nodes import HeartbeatFacts, NodeFacts
 from llmgw.domain.replicas import RunningShard
 from llmgw.errors import DeadlinePassed, Denied, Invalid, LlmgwError, Unreachable

@@ -16,7 +16,7 @@ _INSPECT = "compare both machines by `llmgw ctl cert inspect FILE`"
 _HINTS = (
     (
         "Hostname Verification Check failed",
-        "its certificate is not for this name; there run `llmgw ctl cert issue-server --host {host}`",
+        "its certificate is not for this name; issue it again there with --host {host}",
     ),
     (
         "CERTIFICATE_VERIFY_FAILED",

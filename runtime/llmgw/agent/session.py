@@ -20,8 +20,8 @@ from llmgw.agent import dialling, refusals
 from llmgw.agent.commands import Commands, Terms
 from llmgw.agent.conversation import Conversation
 from llmgw.agent.dialling import Address
+from llmgw.agent.node_ports import Facts, ShardOrders
 from llmgw.agent.outbox import Outbox
-from llmgw.agent.ports import Facts, ShardOrders
 from llmgw.domain.nodes import NodeFacts
 from llmgw.domain.replicas import ShardReport
 from llmgw.errors import Internal, LlmgwError, Superseded, Unauthenticated

@@ -65,7 +65,8 @@ async def refuse(context: aio.ServicerContext[Any, Any], error: LlmgwError) -> N
 
 def received(status: aio.AioRpcError) -> LlmgwError | None:
     """The error that the peer ended the call with; nothing when the transport ended it."""
-    code = next((v for k, v in status.trailing_metadata() or () if k == CODE_KEY), None)
+    pairs: Any = status.trailing_metadata() or ()
+    code = dict(pairs).get(CODE_KEY)
     if code is None:
         return None
     return _CLASSES.get(str(code), Unavailable)(status.details() or "refused without a reason")

@@ -1,0 +1,1 @@
+"""The control plane's end of every agent's stream."""

@@ -1,0 +1,45 @@
+"""Opens and closes the port that agents dial."""
+
+from __future__ import annotations
+
+from llmgw.control.agents.connections import Connections
+from llmgw.control.agents.service import AgentService
+from llmgw.errors import Unavailable
+from llmgw.kit import logs
+from llmgw.rpc import channels
+from llmgw.rpc.v1 import agent_pb2_grpc
+
+_GRACE_S = 1.0
+
+_log = logs.get(__name__)
+
+
+class Listener:
+    """The agent port of one control plane."""
+
+    def __init__(
+        self,
+        service: AgentService,
+        *,
+        connections: Connections,
+        address: str,
+        tls: channels.TlsFiles | None,
+    ) -> None:
+        """Plaintext without ``tls``; whether that may be is decided by who makes this."""
+        self._connections = connections
+        self._address = address
+        self._tls = tls
+        self._server = channels.make_server()
+        agent_pb2_grpc.add_AgentServiceServicer_to_server(service, self._server)
+
+    async def start(self) -> int:
+        """Listen; the port, which differs from the address's when that was 0. May raise."""
+        port = channels.bind(self._server, address=self._address, tls=self._tls)
+        await self._server.start()
+        _log.info("agents_listening", address=self._address, port=port, tls=self._tls is not None)
+        return port
+
+    async def close(self) -> None:
+        """Tell every agent, so that it comes back soon, and stop within about a second."""
+        self._connections.end_all(Unavailable("this control plane is stopping"))
+        await self._server.stop(_GRACE_S)

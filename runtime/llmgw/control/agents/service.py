@@ -1,0 +1,206 @@
+"""Holds the streams of all agents: lets in who may, passes on what they say, ends what must end.
+
+The order on a new stream is fixed: leadership before anything is read, the registration, identity,
+the fleet's answer, the acknowledgement, orders to stop what nobody claims. A refusal is a status
+with a sentence that both sides log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from grpc import aio
+
+from llmgw.control.agents.connections import Connection, Connections
+from llmgw.control.agents.fleet_ports import FleetEvents, Leadership
+from llmgw.control.agents.logs import LogQuestions
+from llmgw.domain.names import NODE_NAME
+from llmgw.errors import (
+    DeadlinePassed,
+    IdentityMismatch,
+    Internal,
+    Invalid,
+    LlmgwError,
+    Standby,
+    Unauthenticated,
+    Unknown,
+)
+from llmgw.kit import logs
+from llmgw.rpc import statuses, wire_nodes, wire_shards
+from llmgw.rpc.v1 import agent_pb2 as pb
+from llmgw.rpc.v1 import agent_pb2_grpc
+
+FIRST_MESSAGE_S = 10.0
+
+_log = logs.get(__name__)
+
+Context = aio.ServicerContext[pb.AgentMessage, pb.ControlMessage]
+
+
+class AgentService(agent_pb2_grpc.AgentServiceServicer):
+    """The gRPC service that agents call."""
+
+    def __init__(
+        self,
+        *,
+        fleet: FleetEvents,
+        leadership: Leadership,
+        connections: Connections,
+        questions: LogQuestions,
+        must_identify: bool,
+        first_message_s: float = FIRST_MESSAGE_S,
+    ) -> None:
+        """``must_identify``: an agent without a client certificate is refused."""
+        self._fleet = fleet
+        self._leadership = leadership
+        self._connections = connections
+        self._questions = questions
+        self._must_identify = must_identify
+        self._first_message_s = first_message_s
+        self._ears: Mapping[str, Callable[[Connection, Any], None]] = {
+            "heartbeat": self._hear_beat,
+            "shard": self._hear_report,
+            "logs": self._hear_logs,
+        }
+        self.ignored = 0
+        self.refused = 0
+
+    async def Connect(self, request_iterator: object, context: Context) -> None:  # type: ignore[override] # noqa: ARG002, N802 - the stub knows iterators only; we read and write on the context
+        """One agent's stream, to its end."""
+        try:
+            await self._serve(context)
+        except LlmgwError as error:
+            self.refused += 1
+            _log.warning(
+                "agent_stream_refused", peer=context.peer(), code=error.code, reason=error.message
+            )
+            await statuses.refuse(context, error)
+        except Exception as error:  # noqa: BLE001 - the outermost edge of one stream
+            _log.error("agent_stream_failed", peer=context.peer(), error=repr(error), exc=error)
+            await statuses.refuse(context, Internal("the control plane failed; see its log"))
+
+    async def _serve(self, context: Context) -> None:
+        if not self._leadership.is_leader():
+            raise Standby("this control plane is a standby; another one leads")
+        register = await self._first(context)
+        self._check_identity(register.node_id, context)
+        self._check_term(register)
+        connection = self._admit(register, peer=context.peer())
+        try:
+            await self._hold(connection, context)
+        finally:
+            if self._connections.close(connection):
+                _log.info("agent_gone", node=connection.node_id)
+                self._fleet.stream_lost(connection.node_id)
+
+    async def _first(self, context: Context) -> pb.Register:
+        try:
+            async with asyncio.timeout(self._first_message_s):
+                message: object = await context.read()
+        except TimeoutError as error:
+            raise DeadlinePassed(
+                f"no registration within {self._first_message_s:g} s of the stream's beginning"
+            ) from error
+        if not isinstance(message, pb.AgentMessage) or message.WhichOneof("kind") != "register":
+            raise Invalid("the first message of a stream must be a registration")
+        if not NODE_NAME.fullmatch(message.register.node_id):
+            raise Invalid(f"{message.register.node_id!r} is no node id")
+        return message.register
+
+    def _check_identity(self, node_id: str, context: Context) -> None:
+        # Not peer_identities(): those are the host names whenever the certificate has some.
+        names = [n.decode() for n in context.auth_context().get("x509_common_name", ())]
+        if names and names != [node_id]:
+            raise IdentityMismatch(
+                f"certificate CN {names[0]!r} does not match node id {node_id!r}"
+            )
+        if not names and self._must_identify:
+            raise Unauthenticated(f"node {node_id!r} showed no client certificate")
+
+    def _check_term(self, register: pb.Register) -> None:
+        own = self._leadership.term()
+        if 0 < own < register.term:
+            raise Standby(
+                f"this control plane is a standby: it leads in term {own}, and node "
+                f"{register.node_id!r} has seen term {register.term}"
+            )
+
+    def _admit(self, register: pb.Register, *, peer: str) -> Connection:
+        """Take the node in; nothing awaits here, so no order overtakes the acknowledgement."""
+        facts = wire_nodes.unpack_facts(register)
+        running = wire_nodes.unpack_running(register)
+        unclaimed = self._fleet.register(facts, running)
+        connection = self._connections.open(facts.node_id, peer=peer)
+        term = self._leadership.term()
+        connection.send(pb.ControlMessage(ack=pb.Ack(ok=True, term=term)))
+        for shard_id in unclaimed:
+            connection.send(wire_shards.pack_stop(shard_id, term=term))
+        _log.info(
+            "agent_registered",
+            node=facts.node_id,
+            peer=peer,
+            running=len(running),
+            unclaimed=" ".join(unclaimed) or None,
+        )
+        return connection
+
+    async def _hold(self, connection: Connection, context: Context) -> None:
+        """Carry messages both ways until the agent leaves, or raise why the stream is ended."""
+        name = f"agents.{connection.node_id}"
+        listening = asyncio.create_task(self._listen(connection, context), name=f"{name}.listen")
+        speaking = asyncio.create_task(_speak(connection, context), name=f"{name}.speak")
+        ending = asyncio.create_task(connection.ended(), name=f"{name}.end")
+        tasks = (ending, listening, speaking)
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        if ending.done() and not ending.cancelled():
+            raise ending.result()
+        for task in (listening, speaking):
+            if not task.cancelled():
+                task.result()
+
+    async def _listen(self, connection: Connection, context: Context) -> None:
+        while connection.is_open:
+            message: object = await context.read()
+            if not isinstance(message, pb.AgentMessage):
+                return  # the agent has left
+            self._hear(connection, message)
+
+    def _hear(self, connection: Connection, message: pb.AgentMessage) -> None:
+        """Pass one message on; a bad one is refused and does not end the stream."""
+        kind = message.WhichOneof("kind") or "unknown"
+        ear = self._ears.get(kind)
+        if ear is None:
+            self.ignored += 1
+            _log.warning("message_ignored", node=connection.node_id, kind=kind)
+            return
+        try:
+            ear(connection, getattr(message, kind))
+        except Invalid as error:
+            self.ignored += 1
+            _log.warning("message_refused", node=connection.node_id, reason=error.message)
+            refusal = pb.Ack(ok=False, error=error.message, term=self._leadership.term())
+            connection.send(pb.ControlMessage(ack=refusal))
+
+    def _hear_beat(self, connection: Connection, heartbeat: pb.Heartbeat) -> None:
+        beat = wire_nodes.unpack_heartbeat(heartbeat)
+        if not self._fleet.heartbeat(connection.node_id, beat):
+            connection.end(Unknown(f"node {connection.node_id} is not known here; register again"))
+
+    def _hear_report(self, connection: Connection, status: pb.ShardStatus) -> None:
+        report = wire_shards.unpack_report(status, node_id=connection.node_id)
+        self._fleet.shard_report(report)
+
+    def _hear_logs(self, connection: Connection, reply: pb.LogsReply) -> None:
+        self._questions.answer(connection.node_id, reply)
+
+
+async def _speak(connection: Connection, context: Context) -> None:
+    while True:
+        await context.write(await connection.next())
