@@ -253,9 +253,10 @@ class FakeFleet:
         return self.replica_views
 
     def explain(self, model: str) -> PlacementView:
-        if model not in self.placements:
-            raise Unknown(f"the catalog has no model {model!r}")
-        return self.placements[model]
+        for view in self.model_views:
+            if model == view.name or model in view.aliases:
+                return self.placements.get(view.name, _unexplained(view))
+        raise Unknown(f"the catalog has no model {model!r}")
 
     def become_ready(self, name: str) -> None:
         """The model's replicas come up."""
@@ -265,6 +266,17 @@ class FakeFleet:
             else m
             for m in self.model_views
         ]
+
+
+def _unexplained(model: ModelView) -> PlacementView:
+    return PlacementView(
+        model=model.name,
+        want=model.want,
+        ready=model.ready,
+        starting=model.starting,
+        gates=(),
+        profiles=(),
+    )
 
 
 class FakeNodeLogs:

@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from llmgw.cli import output
+from llmgw.cli import screens
 from llmgw.cli.client import AdminClient
-from llmgw.cli.output import Screen
+from llmgw.cli.screens import Screen
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,6 @@ def asks(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def wrapped(admin_url: str, /, *, is_json: bool, **options: Any) -> None:
         with AdminClient(url=admin_url) as client:
-            command(Asking(client=client, screen=output.standard(), is_json=is_json), **options)
+            command(Asking(client=client, screen=screens.standard(), is_json=is_json), **options)
 
     return wrapped

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from llmgw.cli import output
+from llmgw.cli import screens
 from llmgw.cli.failures import ExitCode
 from llmgw.config import reference, roles, sources
 from llmgw.config.roles import Role
@@ -48,7 +48,7 @@ def check(ctx: click.Context, *, file: Path, role: str | None, is_json: bool) ->
         _document(file, role=checked, problems=[])
     else:
         guessed = "" if role else " (by its keys)"
-        output.standard().line(f"{file}: no mistakes; settings of {_NAMES[checked]}{guessed}")
+        screens.standard().line(f"{file}: no mistakes; settings of {_NAMES[checked]}{guessed}")
 
 
 @config.command("reference")
@@ -62,4 +62,4 @@ _NAMES = {Role.SERVER: "a server", Role.AGENT: "an agent"}
 
 def _document(file: Path, *, role: Role, problems: list[dict[str, str]]) -> None:
     document = {"file": str(file), "role": str(role), "ok": not problems, "problems": problems}
-    output.standard().document(document)
+    screens.standard().document(document)

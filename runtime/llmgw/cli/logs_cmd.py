@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from llmgw.cli.asking import Asking, asks
-from llmgw.cli.output import Column, Row
+from llmgw.cli.screens import Column, Row
 
 _AGENT = "agent"
 

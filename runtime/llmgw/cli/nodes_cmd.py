@@ -8,7 +8,7 @@ import click
 
 from llmgw.cli import figures
 from llmgw.cli.asking import Asking, asks
-from llmgw.cli.output import Column, Row
+from llmgw.cli.screens import Column, Row
 from llmgw.domain.views import GpuUse, GpuView, NodeView
 
 _MEBIBYTE = 1024 * 1024

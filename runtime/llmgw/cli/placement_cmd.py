@@ -6,7 +6,7 @@ import click
 
 from llmgw.cli.asking import Asking, asks
 from llmgw.cli.failures import ExitCode
-from llmgw.cli.output import Column, Row, Screen
+from llmgw.cli.screens import Column, Row, Screen
 from llmgw.domain.views import ChosenPlacement, PlacementView, ProfileVerdict
 
 _GATE_COLUMNS = (Column("GATE"), Column("STATE", is_state=True), Column("DETAIL", is_whole=True))

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from llmgw.cli import figures, output
+from llmgw.cli import figures, screens
 from llmgw.domain.replicas import ShardState
 from llmgw.domain.views import ReplicaView, ShardView
 
@@ -118,9 +118,9 @@ class LoadProgress:
             return
         self._said[subject] = mark
         if self._bars:
-            self._bars.say(output.clean(line))
+            self._bars.say(screens.clean(line))
         else:
-            self._stream.write(output.clean(line) + "\n")
+            self._stream.write(screens.clean(line) + "\n")
             self._stream.flush()
 
 
@@ -169,5 +169,5 @@ class _Bars:
         if key in self._tasks:
             self._progress.update(self._tasks[key], completed=done, total=total, amount=amount)
             return
-        text = output.clean(stage.text)
+        text = screens.clean(stage.text)
         self._tasks[key] = self._progress.add_task(text, completed=done, total=total, amount=amount)

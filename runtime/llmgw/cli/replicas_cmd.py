@@ -6,7 +6,7 @@ import click
 
 from llmgw.cli import figures, progress
 from llmgw.cli.asking import Asking, asks
-from llmgw.cli.output import Column, Row
+from llmgw.cli.screens import Column, Row
 from llmgw.domain.views import ReplicaView, ShardView
 
 _COLUMNS = (

@@ -6,7 +6,7 @@ import click
 
 from llmgw.cli import figures
 from llmgw.cli.asking import Asking, asks
-from llmgw.cli.output import Column, Row, Screen
+from llmgw.cli.screens import Column, Row, Screen
 from llmgw.domain.views import ClassTotals, ControlView, StatusView
 
 

@@ -1,0 +1,39 @@
+"""The reference pages name every command, exit code and route."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from llmgw.api.application import create_app
+from llmgw.api.ports import Control
+from llmgw.cli import ctl_cmd, root
+from llmgw.cli.failures import ExitCode
+from tests.fakes.fleet import FakeFleet, FakeNodeLogs, FakeReadiness
+
+_REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
+_COMMANDS = (_REFERENCE / "commands.md").read_text()
+_ROUTES = (_REFERENCE / "admin-api.md").read_text()
+
+_NAMES = [
+    *(name for name, entry in root.COMMANDS.items() if not entry.is_hidden and name != "ctl"),
+    *(f"ctl {name}" for name in ctl_cmd.COMMANDS),
+]
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_command_has_a_line(name):
+    assert f"\n| `llmgw {name}" in _COMMANDS
+
+
+@pytest.mark.parametrize("code", ExitCode)
+def test_exit_code_has_a_line(code):
+    assert f"\n| {code.value} | " in _COMMANDS
+
+
+def test_route_has_a_line():
+    control = Control(fleet=FakeFleet(), logs=FakeNodeLogs())
+    described = create_app(readiness=FakeReadiness(), control=control).openapi()["paths"]
+    missing = [path for path in described if f"\n| `GET {path}`" not in _ROUTES]
+    assert missing == []
