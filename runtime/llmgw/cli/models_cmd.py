@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from llmgw.cli import figures, progress
+from llmgw.cli import figures, load_progress
 from llmgw.cli.asking import Asking, asks
 from llmgw.cli.screens import Column, Row
 from llmgw.domain.views import FailureView, ModelView, ReplicaView
@@ -51,7 +51,7 @@ def _row(model: ModelView, replicas: Sequence[ReplicaView]) -> Row:
 
 
 def _remarks(model: ModelView, replicas: Sequence[ReplicaView]) -> list[str]:
-    remarks = [stage.line for replica in replicas for stage in progress.stages(replica)]
+    remarks = [stage.line for replica in replicas for stage in load_progress.stages(replica)]
     if model.reason:
         remarks.append(model.reason)
     if model.last_failure is not None and model.ready < model.want:

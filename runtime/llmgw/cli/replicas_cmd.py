@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from llmgw.cli import figures, progress
+from llmgw.cli import figures, load_progress
 from llmgw.cli.asking import Asking, asks
 from llmgw.cli.screens import Column, Row
 from llmgw.domain.views import ReplicaView, ShardView
@@ -52,7 +52,7 @@ def _row(replica: ReplicaView) -> Row:
             ", ".join(_flags(replica)),
         ),
         under=[
-            *(stage.line for stage in progress.stages(replica)),
+            *(stage.line for stage in load_progress.stages(replica)),
             *(_error_line(s) for s in replica.shards if s.error),
         ],
     )

@@ -9,8 +9,8 @@ import click
 from llmgw.cli import figures, models_cmd
 from llmgw.cli.asking import Asking, asks
 from llmgw.cli.client import AdminClient
+from llmgw.cli.load_progress import LoadProgress
 from llmgw.cli.params import DURATION
-from llmgw.cli.progress import LoadProgress
 from llmgw.domain.views import ModelStatus, ModelView
 from llmgw.errors import Conflict, DeadlinePassed
 

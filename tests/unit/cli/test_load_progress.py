@@ -8,8 +8,8 @@ import re
 
 import pytest
 
-from llmgw.cli import progress
-from llmgw.cli.progress import LoadProgress
+from llmgw.cli import load_progress
+from llmgw.cli.load_progress import LoadProgress
 from llmgw.domain.replicas import FetchProgress, ShardState
 from llmgw.domain.views import ReplicaView
 from tests.fakes.fleet import FETCHING_REPLICA, GIB, READY_REPLICA
@@ -66,7 +66,7 @@ def with_shard(**changes: object) -> ReplicaView:
     ],
 )
 def test_stage_says_what_the_shard_is_busy_with(replica, line):
-    [stage] = progress.stages(replica)
+    [stage] = load_progress.stages(replica)
     assert stage.line == line
 
 
@@ -74,7 +74,7 @@ def test_stage_says_what_the_shard_is_busy_with(replica, line):
     "state", [ShardState.READY, ShardState.DRAINING, ShardState.STOPPED, ShardState.FAILED]
 )
 def test_shard_that_is_not_on_its_way_up_has_no_stage(state):
-    assert progress.stages(with_shard(state=state)) == ()
+    assert load_progress.stages(with_shard(state=state)) == ()
 
 
 def test_pipe_gets_a_line_for_each_tenth_and_each_change_of_stage():
