@@ -1,0 +1,1 @@
+"""What this machine is: read from the system, never asked of the network."""

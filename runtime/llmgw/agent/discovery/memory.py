@@ -1,0 +1,24 @@
+"""How much memory this machine has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+MEMINFO = Path("/proc/meminfo")
+
+
+def total_mb(meminfo: Path = MEMINFO) -> int | None:
+    """``MemTotal`` in MiB, absent when it cannot be read: then it bounds nothing."""
+    try:
+        return parse(meminfo.read_text(errors="replace"))
+    except OSError:
+        return None
+
+
+def parse(text: str) -> int | None:
+    """``MemTotal`` of the text of ``/proc/meminfo``, which is in kB."""
+    for line in text.splitlines():
+        if line.startswith("MemTotal:"):
+            words = line.removeprefix("MemTotal:").split()
+            return int(words[0]) // 1024 or None if words and words[0].isdecimal() else None
+    return None
