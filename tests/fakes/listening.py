@@ -15,9 +15,9 @@ _START_WITHIN_S = 15.0
 
 
 @contextlib.contextmanager
-def listening(app: Any) -> Iterator[str]:
-    """The address of ``app`` while it is served."""
-    listener = socket.create_server(("127.0.0.1", 0))
+def listening(app: Any, *, port: int = 0) -> Iterator[str]:
+    """The address of ``app`` while it is served; any free port unless one is given."""
+    listener = socket.create_server(("127.0.0.1", port))
     config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", ws="none")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)

@@ -24,13 +24,14 @@ class Asking:
 
 
 def asks(command: Callable[..., None]) -> Callable[..., None]:
-    """Add ``--json`` and hand the command an ``Asking`` as its first argument."""
+    """Add ``--json`` and ``--admin``; hand the command an ``Asking`` as its first argument."""
 
     @click.option("--json", "is_json", is_flag=True, help="One JSON document, for programs.")
+    @click.option("--admin", metavar="URL", help="Admin address, as in 'llmgw ctl --admin URL'.")
     @click.pass_obj
     @functools.wraps(command)
-    def wrapped(admin_url: str, /, *, is_json: bool, **options: Any) -> None:
-        with AdminClient(url=admin_url) as client:
+    def wrapped(group_url: str, /, *, is_json: bool, admin: str | None, **options: Any) -> None:
+        with AdminClient(url=admin or group_url) as client:
             command(Asking(client=client, screen=screens.standard(), is_json=is_json), **options)
 
     return wrapped

@@ -193,5 +193,5 @@ def _part(name: str) -> str:
 
 def _whole(message: str, body: Mapping[str, Any]) -> str:
     """The message with the details, each on a line of its own, where there are any."""
-    details = [f"  {d['path']}: {d['problem']}" for d in body.get("details", ())]
+    details = [f"  {d.get('path')}: {d.get('problem')}" for d in body.get("details", ())]
     return "\n".join([message, *details])

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import click
 
+from llmgw.cli import plain
 from llmgw.errors import (
     CatalogInvalid,
     DeadlinePassed,
@@ -86,7 +87,10 @@ def exit_code(error: LlmgwError) -> ExitCode:
 
 
 def _say(error: LlmgwError) -> None:
-    click.echo(f"llmgw: {error.message}", err=True)
+    first, *others = map(plain.one_line, error.message.splitlines() or [""])
+    click.echo(f"llmgw: {first}", err=True)
+    for line in others:
+        click.echo(line, err=True)
     if isinstance(error, (SettingsInvalid, CatalogInvalid)):
         for problem in error.problems:
-            click.echo(f"  {problem}", err=True)
+            click.echo(f"  {plain.one_line(str(problem))}", err=True)

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from llmgw.cli import figures, screens
+from llmgw.cli import figures, plain
 from llmgw.domain.replicas import ShardState
 from llmgw.domain.views import ReplicaView, ShardView
 
@@ -118,9 +118,9 @@ class LoadProgress:
             return
         self._said[subject] = mark
         if self._bars:
-            self._bars.say(screens.clean(line))
+            self._bars.say(plain.one_line(line))
         else:
-            self._stream.write(screens.clean(line) + "\n")
+            self._stream.write(plain.one_line(line) + "\n")
             self._stream.flush()
 
 
@@ -169,5 +169,5 @@ class _Bars:
         if key in self._tasks:
             self._progress.update(self._tasks[key], completed=done, total=total, amount=amount)
             return
-        text = screens.clean(stage.text)
+        text = plain.one_line(stage.text)
         self._tasks[key] = self._progress.add_task(text, completed=done, total=total, amount=amount)

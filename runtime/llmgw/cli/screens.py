@@ -16,10 +16,11 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
+from llmgw.cli import plain
+
 UNKNOWN = "-"
 _GAP = "  "
 _NARROWEST = 8
-_WHITESPACE = str.maketrans("\t\r\n", "   ")
 
 _STYLES: Mapping[str, str] = {
     **dict.fromkeys(("ready", "yes", "open", "leader"), "green"),
@@ -74,11 +75,11 @@ class Screen:
 
     def line(self, text: str = "", *, style: str = "") -> None:
         """One line."""
-        self._write(Text(clean(text), style=style))
+        self._write(Text(plain.one_line(text), style=style))
 
     def table(self, columns: Sequence[Column], rows: Sequence[Row]) -> None:
         """Upper-case headers, two spaces between columns, no borders."""
-        cells = [[clean(UNKNOWN if c is None else c) for c in row.cells] for row in rows]
+        cells = [[plain.one_line(UNKNOWN if c is None else c) for c in row.cells] for row in rows]
         widths = _widths(columns, cells)
         if self.is_terminal:
             widths = _shrunk(columns, widths, width=self._console.width)
@@ -93,7 +94,7 @@ class Screen:
         """One ``NAME  value`` a line, the values aligned."""
         widest = max((cell_len(name) for name, _ in facts), default=0)
         for name, value in facts:
-            shown = clean(UNKNOWN if value is None else value)
+            shown = plain.one_line(UNKNOWN if value is None else value)
             self._write(Text.assemble((set_cell_size(name, widest), "bold"), _GAP, shown))
 
     def _write(self, text: Text) -> None:
@@ -106,12 +107,6 @@ class Screen:
 def standard() -> Screen:
     """The screen of this process's standard output."""
     return Screen(stream=sys.stdout)
-
-
-def clean(text: str) -> str:
-    """``text`` on one line, each control character replaced: it may come from a node's log."""
-    one_line = text.translate(_WHITESPACE)
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in one_line)
 
 
 def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> list[int]:

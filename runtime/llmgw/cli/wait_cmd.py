@@ -8,11 +8,11 @@ import click
 
 from llmgw.cli import figures, models_cmd
 from llmgw.cli.asking import Asking, asks
-from llmgw.cli.client import AdminClient
+from llmgw.cli.client import AdminClient, Answer
 from llmgw.cli.load_progress import LoadProgress
 from llmgw.cli.params import DURATION
 from llmgw.domain.views import ModelStatus, ModelView
-from llmgw.errors import Conflict, DeadlinePassed
+from llmgw.errors import Conflict, DeadlinePassed, Unreachable
 
 _LOOK_EVERY_S = 0.5
 
@@ -31,16 +31,14 @@ _LOOK_EVERY_S = 0.5
 def wait(asking: Asking, *, model: str, timeout_s: float) -> None:
     """Wait until MODEL has as many ready replicas as are wanted."""
     began = time.monotonic()
+    answer = asking.client.model(model)
     with LoadProgress() as progress:
-        while True:
-            answer = asking.client.model(model)
-            seen = answer.value
-            if _serves(seen):
-                break
-            _look(asking.client, seen, progress)
+        while not _serves(answer.value):
             if time.monotonic() - began >= timeout_s:
-                raise DeadlinePassed(_too_late(seen, timeout_s=timeout_s))
+                raise DeadlinePassed(_too_late(answer.value, timeout_s=timeout_s))
+            answer = _look(asking.client, answer, progress)
             time.sleep(_LOOK_EVERY_S)
+    seen = answer.value
     if asking.is_json:
         asking.screen.document(answer.document)
     else:
@@ -63,10 +61,19 @@ def _serves(model: ModelView) -> bool:
     raise Conflict(f"{model.name} is off, so nothing will start it: give it 'scaling: {{min: 1}}'")
 
 
-def _look(client: AdminClient, model: ModelView, progress: LoadProgress) -> None:
-    progress.show(client.replicas(model=model.name).value)
-    if model.reason:
-        progress.note(f"{model.name}: {model.reason}")
+def _look(
+    client: AdminClient, last: Answer[ModelView], progress: LoadProgress
+) -> Answer[ModelView]:
+    """The model as it is now, its progress drawn; as it was while a control plane restarts."""
+    try:
+        answer = client.model(last.value.name)
+        progress.show(client.replicas(model=answer.value.name).value)
+    except Unreachable as error:
+        progress.note(error.message)
+        return last
+    if answer.value.reason:
+        progress.note(f"{answer.value.name}: {answer.value.reason}")
+    return answer
 
 
 def _too_late(model: ModelView, *, timeout_s: float) -> str:

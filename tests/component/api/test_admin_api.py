@@ -199,6 +199,11 @@ def test_probes_answer_without_a_control_plane(router_only):
     assert answer.json() == {"is_ready": False, "obstacles": ["no endpoint answers yet"]}
 
 
+def test_load_balancer_may_ask_without_a_body(http, router_only):
+    assert http.head("/health").status_code == 200
+    assert router_only.head("/ready").status_code == 503
+
+
 def test_ready_is_200_when_nothing_is_missing(http):
     assert http.get("/ready").json() == {"is_ready": True, "obstacles": []}
 

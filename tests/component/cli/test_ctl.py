@@ -297,6 +297,25 @@ def test_wait_follows_the_load_and_ends_when_the_model_serves(admin, fleet):
     assert err == ""
 
 
+def test_wait_goes_on_while_the_control_plane_restarts(fleet):
+    control = Control(fleet=fleet, logs=FakeNodeLogs())
+    app = create_app(readiness=FakeReadiness(), control=control)
+    with listening(app) as url:
+        process = commands.start("ctl", "wait", "small", environ={"LLMGW_CTL_URL": url})
+        assert process.stderr is not None
+        process.stderr.readline()
+    assert "no control plane answers" in process.stderr.readline()
+    fleet.become_ready("small")
+    with listening(app, port=int(url.rpartition(":")[2])):
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert out.startswith("small is ready")
+
+
+def test_admin_address_may_follow_the_command(admin):
+    assert commands.run("ctl", "status", "--admin", admin).returncode == 0
+
+
 def test_wait_that_is_too_long_is_6_and_says_why(admin):
     done = ctl(admin, "wait", "huge", "--timeout", "0.2s")
     assert done.returncode == 6

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 
-from llmgw.cli import screens
+from llmgw.cli import plain
 from llmgw.cli.screens import Column, Row, Screen
 
 COLUMNS = (Column("NODE"), Column("STATE", is_state=True), Column("REASON"))
@@ -75,7 +75,7 @@ def test_wide_characters_keep_the_columns_aligned():
 
 
 def test_foreign_text_cannot_steer_the_terminal():
-    assert screens.clean("a\x1b[31mb\nc\td\x07") == "a\ufffd[31mb c d\ufffd"
+    assert plain.one_line("a\x1b[31mb\nc\td\x07") == "a\ufffd[31mb c d\ufffd"
 
 
 def test_square_brackets_are_no_markup(monkeypatch):

@@ -12,12 +12,14 @@ from llmgw.api.schemas.probe import HealthOut, ReadyOut
 router = APIRouter(tags=["probes"])
 
 
+@router.head("/health", include_in_schema=False)
 @router.get("/health")
 async def health() -> HealthOut:
     """The process lives and its loop turns."""
     return HealthOut()
 
 
+@router.head("/ready", include_in_schema=False)
 @router.get("/ready")
 async def ready(readiness: Ready, response: Response) -> ReadyOut:
     """200 when traffic should be sent here, else 503 with what is missing."""
