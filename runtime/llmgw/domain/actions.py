@@ -25,6 +25,15 @@ class ExpireNode:
 
 
 @dataclass(frozen=True, slots=True)
+class LoseShards:
+    """Write off what a replica runs on a node that is lost."""
+
+    replica_id: str
+    node_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class MarkFailed:
     """Give a replica up; ``failures`` is what its model then has against it, if it is to blame."""
 
@@ -100,6 +109,7 @@ class Place:
 
 Action: TypeAlias = (
     ExpireNode
+    | LoseShards
     | MarkFailed
     | Drain
     | StopShards
@@ -113,7 +123,11 @@ Action: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What one pass does, in order, and why each model that it could not place was refused."""
+    """What one pass does, in order, and why each model that it could not place was refused.
+
+    ``faults`` are mistakes of our own: what failed was left out, and the rest was decided.
+    """
 
     actions: tuple[Action, ...] = ()
     refusals: Mapping[str, str] = field(default_factory=dict)
+    faults: tuple[Exception, ...] = ()

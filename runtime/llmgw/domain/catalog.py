@@ -67,7 +67,7 @@ class Profile:
         """Cards that each node gives: none for a CPU profile."""
         return 0 if self.is_cpu else self.gpus_per_node or self.tp
 
-    def fingerprint(self, *, source: str, served_name: str) -> str:
+    def fingerprint(self, *, model: Model) -> str:
         """``v1:`` and 16 hex digits over all that the process is started from.
 
         Priority, weight, timeouts, selectors and minimums are not part of it: they do not change
@@ -75,14 +75,16 @@ class Profile:
         """
         parts = {
             "args": list(self.args),
+            "capabilities": sorted(model.capabilities),
+            "context_length": model.context_length,
             "engine": self.engine,
             "env": dict(self.env),
             "gpu_class": self.gpu_class,
             "gpus_per_node": self.gpus_per_node,
             "nodes": self.nodes,
             "pp": self.pp,
-            "served_name": served_name,
-            "source": source,
+            "served_name": model.name,
+            "source": model.source,
             "tp": self.tp,
         }
         canonical = json.dumps(parts, sort_keys=True, separators=(",", ":")).encode()

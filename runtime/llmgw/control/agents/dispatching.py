@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from llmgw.control.agents.connections import Connections
 from llmgw.control.agents.fleet_ports import Leadership
-from llmgw.control.agents.logs import LogQuestions, LogTail
+from llmgw.control.agents.logs import LogQuestions
 from llmgw.domain.replicas import ShardSpec
+from llmgw.domain.views import LogTail
 from llmgw.rpc import wire_shards
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import Any
 
 from llmgw.control.agents.connections import Connection
+from llmgw.domain.views import LogTail
 from llmgw.errors import DeadlinePassed, Exhausted, NotConnected, Unknown
 from llmgw.kit import ids
 from llmgw.rpc.v1 import agent_pb2 as pb
@@ -15,14 +15,6 @@ DEFAULT_LINES = 200
 MAX_LINES = 2000
 MAX_OPEN = 256
 ANSWER_S = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class LogTail:
-    """The newest lines of one log, the oldest first, and the names of all logs of the node."""
-
-    lines: tuple[str, ...]
-    sources: tuple[str, ...]
 
 
 class LogQuestions:

@@ -57,7 +57,7 @@ class Need:
 
     @property
     def ports_per_node(self) -> int:
-        """One to serve on; for several nodes enough that any may lead and all may share a machine."""
+        """One to serve on; with several nodes enough for any to lead and all on one machine."""
         return self.profile.nodes + 1 if self.is_multi_node else 1
 
 

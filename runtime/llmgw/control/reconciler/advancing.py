@@ -1,0 +1,173 @@
+"""The next step of one replica: give up, stop, release, drain, or start again; pure.
+
+Asked again after each step until there is none, so a pass that is cut off anywhere goes on where
+it stopped. How many replicas there should be is not its question.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TypeAlias
+
+from llmgw.control.reconciler import backing_off, starting
+from llmgw.domain.actions import Drain, LoseShards, MarkFailed, Release, ResendStart, StopShards
+from llmgw.domain.catalog import Model, Profile
+from llmgw.domain.nodes import Liveness
+from llmgw.domain.replicas import Replica, ReplicaState, Shard, ShardState
+from llmgw.domain.snapshots import Snapshot
+
+Step: TypeAlias = LoseShards | MarkFailed | Drain | StopShards | Release | ResendStart
+
+_GIB = 1024**3
+_FETCH_BASE_S = 300.0
+_FETCH_S_PER_GIB = 20.0
+_FETCH_MAX_S = 6 * 3600.0
+_FETCH_STALL_S = 60.0
+
+
+class _Cause(enum.Enum):
+    MODEL = enum.auto()
+    NODE = enum.auto()
+
+
+def next_step(replica: Replica, snapshot: Snapshot) -> Step | None:
+    """What is to be done with this replica now, or nothing."""
+    lost = _on_lost_node(replica, snapshot)
+    if lost is not None:
+        return lost
+    state = replica.state
+    if state is ReplicaState.FAILED and replica.failed_at is None:
+        return _give_up(replica, snapshot, reason=_why_failed(replica), cause=_cause(replica))
+    if replica.is_over:
+        return Release(replica.replica_id, reason="nothing of it runs any more")
+    if state is ReplicaState.FAILED or any(s.is_stop_asked for s in replica.shards):
+        return _stop(replica, snapshot)
+    if state is ReplicaState.DRAINING:
+        return _finish_drain(replica, snapshot)
+    model, profile = _definition(replica, snapshot)
+    if model is None or profile is None:
+        what = "model" if model is None else f"profile {replica.profile}"
+        return Drain(replica.replica_id, reason=f"its {what} is no longer in the catalog")
+    if state is ReplicaState.STARTING:
+        return _hurry(replica, snapshot, model=model, profile=profile)
+    return None
+
+
+def _on_lost_node(replica: Replica, snapshot: Snapshot) -> LoseShards | None:
+    for shard in replica.shards:
+        node = snapshot.cluster.nodes.get(shard.node_id)
+        if shard.state.is_final or node is None or node.liveness is not Liveness.LOST:
+            continue
+        silent_s = snapshot.now - node.last_seen_at
+        reason = f"node {shard.node_id} is lost: silent for {silent_s:.0f} s"
+        return LoseShards(replica.replica_id, node_id=shard.node_id, reason=reason)
+    return None
+
+
+def _why_failed(replica: Replica) -> str:
+    for shard in replica.shards:
+        if shard.state is ShardState.FAILED:
+            code = "" if shard.exit_code is None else f" (exit code {shard.exit_code})"
+            return f"shard {shard.shard_id} on {shard.node_id}: {shard.error or 'failed'}{code}"
+        if shard.state is ShardState.STOPPED and not shard.is_stop_asked:
+            return f"shard {shard.shard_id} on {shard.node_id} stopped without being asked"
+    return f"it has {len(replica.shards)} of {replica.want_shards} shards"
+
+
+def _cause(replica: Replica) -> _Cause:
+    ended = [s for s in replica.shards if s.state.is_final and not s.is_stop_asked]
+    return _Cause.NODE if ended and all(s.is_gone for s in ended) else _Cause.MODEL
+
+
+def _give_up(replica: Replica, snapshot: Snapshot, *, reason: str, cause: _Cause) -> MarkFailed:
+    """Mark it failed; its model is to blame unless it was leaving or went with its node."""
+    model, profile = _definition(replica, snapshot)
+    is_blameless = cause is _Cause.NODE or replica.drain_since_at is not None
+    if model is None or profile is None or is_blameless:
+        return MarkFailed(replica.replica_id, reason=reason)
+    failures = backing_off.after_failure(replica, model=model, reason=reason, snapshot=snapshot)
+    return MarkFailed(replica.replica_id, reason=reason, failures=failures)
+
+
+def _stop(replica: Replica, snapshot: Snapshot) -> StopShards | Release | None:
+    """Ask each running shard to end, again while it does not confirm, and not for ever."""
+    now, bounds = snapshot.now, snapshot.bounds
+    running = [s for s in replica.shards if not s.state.is_final]
+    due = [s for s in running if not s.is_stop_asked or _is_overdue(s, snapshot)]
+    asked_at = max((now if s.stop_asked_at is None else s.stop_asked_at) for s in running)
+    if now - asked_at >= bounds.release_after_s:
+        silent = ", ".join(s.shard_id for s in running)
+        return Release(replica.replica_id, reason=f"no word of the end of {silent}")
+    if not due:
+        return None
+    reason = replica.failure or replica.drain_reason or "the rest of it is to end"
+    return StopShards(replica.replica_id, tuple(s.shard_id for s in due), reason=reason)
+
+
+def _is_overdue(shard: Shard, snapshot: Snapshot) -> bool:
+    """An order was not answered, and its node could hear another one."""
+    node = snapshot.cluster.nodes.get(shard.node_id)
+    if node is None or not node.is_connected:
+        return False
+    return (
+        shard.ordered_at is None
+        or snapshot.now - shard.ordered_at >= snapshot.bounds.resend_after_s
+    )
+
+
+def _finish_drain(replica: Replica, snapshot: Snapshot) -> StopShards | None:
+    """End it at once if it never served, else when its requests have had their time."""
+    since_at = replica.drain_since_at
+    grace_s = snapshot.bounds.drain_grace_s
+    is_due = since_at is None or snapshot.now - since_at >= grace_s
+    if replica.ready_at is not None and not is_due:
+        return None
+    running = tuple(s.shard_id for s in replica.shards if not s.state.is_final)
+    return StopShards(replica.replica_id, running, reason=replica.drain_reason)
+
+
+def _definition(replica: Replica, snapshot: Snapshot) -> tuple[Model | None, Profile | None]:
+    model = snapshot.catalog.models.get(replica.model)
+    return model, None if model is None else model.profile(replica.profile)
+
+
+def _hurry(
+    replica: Replica, snapshot: Snapshot, *, model: Model, profile: Profile
+) -> MarkFailed | ResendStart | None:
+    """Give up what does not come to serve; ask again for what was never heard of."""
+    if _is_late(replica, snapshot, profile=profile):
+        waited_s = snapshot.now - replica.starting_since_at
+        reason = (
+            f"not ready after {waited_s:.0f} s (startup_timeout {profile.startup_timeout_s:g} s)"
+        )
+        return _give_up(replica, snapshot, reason=reason, cause=_Cause.MODEL)
+    for shard in replica.shards:
+        is_unheard = shard.state is ShardState.PENDING and not shard.is_reported
+        if not is_unheard or shard.start_orders >= snapshot.bounds.start_orders:
+            continue
+        spec = starting.spec_of(replica, shard, model=model, profile=profile)
+        if _is_overdue(shard, snapshot) and spec.profile_fp == replica.profile_fp:
+            return ResendStart(spec, node_id=shard.node_id, reason="its node has not answered")
+    return None
+
+
+def _is_late(replica: Replica, snapshot: Snapshot, *, profile: Profile) -> bool:
+    """Past the startup timeout, or past what its size allows while a download gets on."""
+    waited_s = snapshot.now - replica.starting_since_at
+    if waited_s <= profile.startup_timeout_s:
+        return False
+    if any(_is_stalled(shard, snapshot.now) for shard in replica.shards):
+        return True
+    allowance_s = max((_fetch_allowance_s(s) for s in replica.shards), default=0.0)
+    return waited_s > profile.startup_timeout_s + allowance_s
+
+
+def _is_stalled(shard: Shard, now: float) -> bool:
+    rose_at = shard.fetch_rose_at
+    return shard.fetch is not None and (rose_at is None or now - rose_at > _FETCH_STALL_S)
+
+
+def _fetch_allowance_s(shard: Shard) -> float:
+    if not shard.fetch_bytes:
+        return 0.0
+    return min(_FETCH_MAX_S, _FETCH_BASE_S + _FETCH_S_PER_GIB * shard.fetch_bytes / _GIB)

@@ -1,0 +1,197 @@
+"""One pass of the reconciler as a function: what is, in; what to do, out.
+
+Pure: the live pass, ``explain`` and every preview call the same function. Each action is applied to
+the snapshot before the next is decided, so what is freed is there to be taken, and nothing is given
+twice. What fails by a mistake of ours is left out alone and reported in ``Decision.faults``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from llmgw.control.inventory import liveness
+from llmgw.control.placement import planning
+from llmgw.control.reconciler import (
+    advancing,
+    backing_off,
+    draining,
+    draws,
+    effects,
+    gates,
+    starting,
+    wanting,
+)
+from llmgw.domain import names
+from llmgw.domain.actions import Action, Decision, ExpireNode, ForgetFailures, StopStray
+from llmgw.domain.catalog import Model
+from llmgw.domain.nodes import Liveness
+from llmgw.domain.replicas import ReplicaState
+from llmgw.domain.snapshots import Snapshot
+
+_T = TypeVar("_T")
+
+_MOST_STEPS = 8
+"""A replica needs at most fail, stop and release in one pass; more would be a circle."""
+
+
+def decide(snapshot: Snapshot) -> Decision:
+    """The actions of one pass, in the order to apply them; none for a standby."""
+    if not snapshot.is_leader:
+        return Decision()
+    turn = _Turn(snapshot)
+    _expire_nodes(turn)
+    for replica_id in snapshot.cluster.replicas:
+        turn.guarded(_advance, replica_id)
+    _remind_of_strays(turn)
+    _scale_down(turn)
+    _forget_failures(turn)
+    _place_one(turn)
+    return turn.decision()
+
+
+class _Turn:
+    """The decision as it grows, and the snapshot as it would be by then."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.refusals: dict[str, str] = {}
+        self._actions: list[Action] = []
+        self._faults: list[Exception] = []
+
+    def do(self, action: Action) -> None:
+        self._actions.append(action)
+        cluster = effects.after(self.snapshot.cluster, action, now=self.snapshot.now)
+        self.snapshot = replace(self.snapshot, cluster=cluster)
+
+    def guarded(self, work: Callable[[_Turn, _T], None], item: _T) -> None:
+        """One item's share of the work; its fault must not stop the others."""
+        try:
+            work(self, item)
+        except Exception as fault:  # noqa: BLE001 - the per-item edge
+            self._faults.append(fault)
+
+    def decision(self) -> Decision:
+        return Decision(
+            actions=tuple(self._actions),
+            refusals=self.refusals,
+            faults=tuple(self._faults),
+        )
+
+
+def _expire_nodes(turn: _Turn) -> None:
+    now, bounds = turn.snapshot.now, turn.snapshot.bounds
+    for node_id, node in turn.snapshot.cluster.nodes.items():
+        alive = liveness.of(node, now=now, bounds=bounds)
+        if alive is not node.liveness and alive is not Liveness.READY:
+            silent = f"silent for {now - node.last_seen_at:.0f} s"
+            turn.do(ExpireNode(node_id, alive, last_seen_at=node.last_seen_at, reason=silent))
+
+
+def _advance(turn: _Turn, replica_id: str) -> None:
+    for _ in range(_MOST_STEPS):
+        replica = turn.snapshot.cluster.replicas.get(replica_id)
+        step = None if replica is None else advancing.next_step(replica, turn.snapshot)
+        if step is None:
+            return
+        turn.do(step)
+
+
+def _remind_of_strays(turn: _Turn) -> None:
+    now, bounds = turn.snapshot.now, turn.snapshot.bounds
+    for stray in turn.snapshot.cluster.strays.values():
+        node = turn.snapshot.cluster.nodes.get(stray.node_id)
+        is_due = stray.ordered_at is None or now - stray.ordered_at >= bounds.resend_after_s
+        if node is not None and node.is_connected and is_due:
+            turn.do(StopStray(stray.node_id, stray.shard_id, reason="it has not confirmed its end"))
+
+
+def _scale_down(turn: _Turn) -> None:
+    for drain in draining.surplus(turn.snapshot):
+        turn.do(drain)
+        turn.guarded(_advance, drain.replica_id)
+
+
+def _forget_failures(turn: _Turn) -> None:
+    snapshot = turn.snapshot
+    if not snapshot.cluster.failures:
+        return
+    proven_since = _proven_since(snapshot)
+    for name, failures in snapshot.cluster.failures.items():
+        model = snapshot.catalog.models.get(name)
+        if backing_off.is_void(failures, model=model, proven_since_at=proven_since.get(name)):
+            turn.do(ForgetFailures(name, reason="its definition changed, or it serves again"))
+
+
+def _proven_since(snapshot: Snapshot) -> dict[str, float]:
+    """For each model that has served long enough without a break, since when."""
+    latest_at = snapshot.now - snapshot.bounds.steady_after_s
+    return {
+        replica.model: replica.ready_at
+        for replica in snapshot.cluster.replicas.values()
+        if replica.ready_at is not None
+        and replica.ready_at <= latest_at
+        and replica.state is ReplicaState.READY
+    }
+
+
+def _place_one(turn: _Turn) -> None:
+    """Place the oldest want that can be placed; the next pass sees what is left after it."""
+    snapshot = turn.snapshot
+    if not snapshot.settling.is_over:
+        return
+    have = wanting.counting(snapshot.cluster.replicas.values())
+    open_wants = [
+        model
+        for model in wanting.lacking(snapshot.catalog, have)
+        if _may_place(model, snapshot, running=len(have.get(model.name, ())))
+    ]
+    if not open_wants:
+        return
+    since = snapshot.missing_since
+    open_wants.sort(
+        key=lambda m: (since.get(m.name, snapshot.now), len(have.get(m.name, ())), m.name)
+    )
+    space = planning.space(snapshot.cluster, now=snapshot.now, bounds=snapshot.bounds)
+    for model in open_wants:
+        turn.guarded(_place, (model, space))
+        if turn.snapshot is not snapshot:
+            return
+
+
+def _may_place(model: Model, snapshot: Snapshot, *, running: int) -> bool:
+    return all(gate.is_open for gate in gates.of(model, snapshot, running=running))
+
+
+def _place(turn: _Turn, want: tuple[Model, planning.Space]) -> None:
+    model, space = want
+    snapshot = turn.snapshot
+    outcome = planning.plan(space, model, failures=snapshot.cluster.failures.get(model.name))
+    if outcome.placement is None:
+        turn.refusals[model.name] = outcome.reason
+        return
+    turn.do(
+        starting.place(
+            outcome.placement,
+            model=model,
+            replica_id=_fresh_id(snapshot, model),
+            now=snapshot.now,
+            reason="fewer run than are wanted",
+        )
+    )
+
+
+def _fresh_id(snapshot: Snapshot, model: Model) -> str:
+    """An id that no replica has and no engine of an earlier one could still answer to."""
+    taken = {
+        *snapshot.cluster.replicas,
+        *(i.rpartition(".")[0] for _, i in snapshot.cluster.strays),
+    }
+    attempt = 0
+    while True:
+        token = draws.token(snapshot.seed, "replica", model.name, str(attempt))
+        replica_id = names.replica_id(model=model.name, token=token)
+        if replica_id not in taken:
+            return replica_id
+        attempt += 1

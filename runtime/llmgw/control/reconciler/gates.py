@@ -1,0 +1,73 @@
+"""What a whole model must pass before any node is looked at; pure.
+
+The pass acts on it and ``explain`` prints it, in the same order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llmgw.control.reconciler import settling, wanting
+from llmgw.domain.catalog import Model
+from llmgw.domain.snapshots import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """One condition: whether it holds, and its figures."""
+
+    name: str
+    is_open: bool
+    detail: str = ""
+
+
+def of(model: Model, snapshot: Snapshot, *, running: int) -> tuple[Gate, ...]:
+    """Every gate of a model of which ``running`` replicas start or are ready."""
+    return (
+        _leading(snapshot),
+        _wanted(model),
+        _lacking(model, running=running),
+        _settled(snapshot),
+        _rested(model, snapshot),
+    )
+
+
+def _leading(snapshot: Snapshot) -> Gate:
+    detail = "" if snapshot.is_leader else "this control plane is a standby"
+    return Gate("leader", snapshot.is_leader, detail)
+
+
+def _wanted(model: Model) -> Gate:
+    if not model.profiles:
+        return Gate(
+            "wanted", is_open=False, detail="it has no profile, so there is no way to run it"
+        )
+    if model.scaling is None or model.scaling.is_off:
+        return Gate("wanted", is_open=False, detail="it is off: scaling has no min")
+    return Gate("wanted", is_open=True)
+
+
+def _lacking(model: Model, *, running: int) -> Gate:
+    wanted = wanting.wanted(model, running=running)
+    detail = f"{running} of {wanted} run or start"
+    return Gate("missing", running < wanted, detail)
+
+
+def _settled(snapshot: Snapshot) -> Gate:
+    if snapshot.settling.is_over:
+        return Gate("settled", is_open=True)
+    left_s = settling.left_s(
+        snapshot.settling, now=snapshot.now, window_s=snapshot.bounds.settle_window_s
+    )
+    count = len(snapshot.cluster.nodes)
+    detail = f"waiting for nodes to return: {left_s:.0f} s left, {count} node(s) registered"
+    return Gate("settled", is_open=False, detail=detail)
+
+
+def _rested(model: Model, snapshot: Snapshot) -> Gate:
+    failures = snapshot.cluster.failures.get(model.name)
+    if failures is None or failures.until_at <= snapshot.now:
+        return Gate("backoff", is_open=True)
+    left_s = failures.until_at - snapshot.now
+    detail = f"failed {failures.count} time(s), next try in {left_s:.0f} s: {failures.error}"
+    return Gate("backoff", is_open=False, detail=detail)
