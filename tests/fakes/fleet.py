@@ -288,7 +288,7 @@ class FakeNodeLogs:
         if source != "agent":
             raise Unknown(f"node {node_id} has no log {source!r}")
         kept = ("one", "two\x1b[31m", "three")
-        return LogTail(source=source, lines=kept[-lines:], sources=("agent", "big-1a2b3c4d.0"))
+        return LogTail(lines=kept[-lines:], sources=("agent", "big-1a2b3c4d.0"))
 
 
 @dataclass

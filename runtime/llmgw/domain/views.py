@@ -303,8 +303,7 @@ class StatusView:
 
 @dataclass(frozen=True, slots=True)
 class LogTail:
-    """The end of one log of a node, and the names of all logs that the node can show."""
+    """The newest lines of one log, the oldest first, and the names of all logs of the node."""
 
-    source: str
     lines: tuple[str, ...]
     sources: tuple[str, ...]

@@ -129,7 +129,6 @@ def test_one_replica_is_shown(http):
 def test_log_of_a_connected_node_is_shown(http):
     answer = http.get("/api/v1/nodes/gpu01/logs?lines=1").json()
     assert answer == {
-        "source": "agent",
         "lines": ["three"],
         "sources": ["agent", "big-1a2b3c4d.0"],
     }

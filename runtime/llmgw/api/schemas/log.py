@@ -8,8 +8,7 @@ from llmgw.api.schemas.from_view import FromView
 
 
 class LogTailOut(FromView):
-    """The last lines of one log."""
+    """The newest lines of one log, the oldest first."""
 
-    source: str
     lines: tuple[str, ...]
     sources: tuple[str, ...] = Field(description="Every log that the node can show.")
