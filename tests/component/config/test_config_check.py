@@ -1,0 +1,88 @@
+"""``llmgw config check`` through the real door."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.fakes import commands
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "settings.yaml"
+
+
+FIVE_MISTAKES = """
+listen: 8080
+router: {retries: 3}
+control: {interval: soon, lost_after: 5s}
+log: {level: loud}
+"""
+
+
+def test_five_mistakes_are_listed_without_a_traceback_and_end_with_2(file):
+    file.write_text(FIVE_MISTAKES)
+    done = commands.run("config", "check", str(file))
+    assert done.returncode == 2
+    assert done.stdout == ""
+    first, *mistakes = done.stderr.splitlines()
+    assert first == f"llmgw: {file}: 5 mistakes"
+    assert [line.split(":")[0].strip() for line in mistakes] == [
+        "listen",
+        "log.level",
+        "router.retries",
+        "control.interval",
+        "control.lost_after",
+    ]
+
+
+def test_a_program_reads_the_mistakes_as_json(file):
+    file.write_text(FIVE_MISTAKES)
+    done = commands.run("config", "check", str(file), "--json")
+    assert done.returncode == 2
+    said = json.loads(done.stdout)
+    assert (said["file"], said["role"], said["ok"]) == (str(file), "server", False)
+    assert len(said["problems"]) == 5
+    assert said["problems"][0]["path"] == "listen"
+
+
+@pytest.mark.parametrize(
+    ("text", "role"),
+    [
+        pytest.param("listen: ':1'\n", "server", id="server"),
+        pytest.param("server: http://h:1\nnode_id: n\n", "agent", id="agent"),
+    ],
+)
+def test_the_role_is_found_by_the_keys(file, text, role):
+    file.write_text(text)
+    done = commands.run("config", "check", str(file), "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {
+        "file": str(file),
+        "role": role,
+        "ok": True,
+        "problems": [],
+    }
+
+
+def test_a_file_that_could_be_for_either_asks_which(file):
+    file.write_text("log: {level: debug}\n")
+    done = commands.run("config", "check", str(file))
+    assert done.returncode == 2
+    assert "--role" in done.stderr
+    assert commands.run("config", "check", str(file), "--role", "server").returncode == 0
+
+
+def test_a_missing_file_is_a_mistake(file):
+    done = commands.run("config", "check", str(file))
+    assert done.returncode == 2
+    assert "No such file" in done.stderr
+
+
+def test_the_environment_counts_as_at_a_start(file):
+    file.write_text("listen: ':1'\n")
+    done = commands.run("config", "check", str(file), environ={"LLMGW_GATEWAY__WORKERS": "many"})
+    assert done.returncode == 2
+    assert "LLMGW_GATEWAY__WORKERS" in done.stderr
