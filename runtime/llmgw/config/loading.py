@@ -52,14 +52,20 @@ def load_server(
 
 
 def load_agent(
-    path: Path | None, *, environ: Mapping[str, str], overrides: Mapping[str, object] | None = None
+    path: Path | None,
+    *,
+    environ: Mapping[str, str],
+    overrides: Mapping[str, object] | None = None,
+    needs_server: bool = True,
 ) -> AgentSettings:
     """The settings of an agent, made whole: its names, every server with its scheme, every folder.
 
-    Raises ``SettingsInvalid`` with every mistake.
+    Raises ``SettingsInvalid`` with every mistake. Without ``needs_server`` none has to be named:
+    a node can be looked at before it joins.
     """
     tree, problems = _gathered(path, environ, overrides, kind=AgentSettings)
-    settings = _read(AgentSettings, tree, problems=problems, check=_agent_contradictions)
+    check = _agent_contradictions if needs_server else _unjoined_contradictions
+    settings = _read(AgentSettings, tree, problems=problems, check=check)
     _refuse(path, problems)
     return _made_whole(settings, hostname=socket.gethostname())
 
@@ -135,6 +141,12 @@ def _agent_contradictions(settings: AgentSettings) -> Iterator[Contradiction]:
     yield from contradictions.agent(settings)
 
 
+def _unjoined_contradictions(settings: AgentSettings) -> Iterator[Contradiction]:
+    if settings.server or settings.servers:
+        yield from servers.contradictions(settings)
+    yield from contradictions.agent(settings)
+
+
 def _made_whole(settings: AgentSettings, *, hostname: str) -> AgentSettings:
     if not settings.node_id and not names.NODE_NAME.fullmatch(hostname):
         message = f"is required, for the hostname {hostname!r} cannot be the name of a node"
@@ -143,7 +155,7 @@ def _made_whole(settings: AgentSettings, *, hostname: str) -> AgentSettings:
     folders = [*settings.model_dirs, settings.weights_dir]
     return dataclasses.replace(
         settings,
-        server=found[0],
+        server=found[0] if found else "",
         servers=found,
         node_id=settings.node_id or hostname,
         hostname=settings.hostname or hostname,

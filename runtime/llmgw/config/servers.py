@@ -8,17 +8,23 @@ from llmgw.config.contradictions import Contradiction
 from llmgw.config.settings import AgentSettings
 from llmgw.errors import Invalid
 from llmgw.kit import addresses
+from llmgw.kit.addresses import Address
+
+DEFAULT_PORT = 7443
 
 
 def listed(settings: AgentSettings) -> tuple[str, ...]:
-    """Every address once, with its scheme, in the order in which they are tried.
+    """Every address once, with scheme and port, in the order in which they are tried.
 
     A bare ``host:port`` is spoken to under TLS; without certificates it is one on this machine, in
     plaintext: ``contradictions`` lets no other pass.
     """
-    scheme = "https" if settings.tls else "http"
-    full = [text if "://" in text else f"{scheme}://{text}" for _, text in _written(settings)]
-    return tuple(dict.fromkeys(full))
+    usual = "https" if settings.tls else "http"
+    full: dict[str, None] = {}
+    for _, text in _written(settings):
+        scheme, _, rest = text.rpartition("://")
+        full[f"{scheme or usual}://{_address(rest)}"] = None
+    return tuple(full)
 
 
 def contradictions(settings: AgentSettings) -> Iterator[Contradiction]:
@@ -45,7 +51,7 @@ def _wrong(text: str, *, has_certificates: bool) -> str | None:
     if separator and scheme not in {"http", "https"}:
         return f"{text!r} is not host:port, http://host:port or https://host:port"
     try:
-        address = addresses.parse(rest)
+        address = _address(rest)
     except Invalid as error:
         return error.message
     if not address.host or not address.port:
@@ -57,3 +63,8 @@ def _wrong(text: str, *, has_certificates: bool) -> str | None:
     if not scheme and not has_certificates and not address.is_loopback:
         return f"{text!r} needs certificates: give tls, or write http://{text} for plaintext"
     return None
+
+
+def _address(text: str) -> Address:
+    is_bare = ":" not in text or text.endswith("]")
+    return addresses.parse(f"{text}:{DEFAULT_PORT}" if is_bare else text)

@@ -356,8 +356,8 @@ def test_what_an_agent_was_told_wins_over_what_it_finds():
 
 def test_servers_get_the_scheme_of_the_certificates_and_are_tried_once_each():
     tls = "{ca: a, cert: b, key: c}"
-    settings = agent(SERVER="b:1", SERVERS="a:1,https://b:1", TLS=tls)
-    assert settings.servers == ("https://b:1", "https://a:1")
+    settings = agent(SERVER="b", SERVERS="a:1,https://b:7443/,[::1]", TLS=tls)
+    assert settings.servers == ("https://b:7443", "https://a:1", "https://[::1]:7443")
 
 
 @pytest.mark.parametrize(
@@ -366,7 +366,8 @@ def test_servers_get_the_scheme_of_the_certificates_and_are_tried_once_each():
         pytest.param("", "server: is required: the agent port of a control plane", id="none"),
         pytest.param("server: gw:7443", "server: 'gw:7443' needs certificates", id="bare"),
         pytest.param("server: https://gw:1", "server: 'https://gw:1' needs certificates", id="tls"),
-        pytest.param("server: gw", "server: 'gw' is no address", id="no port"),
+        pytest.param("server: gw", "server: 'gw' needs certificates", id="no port"),
+        pytest.param("server: http://", "server: 'http:' is no address", id="nothing"),
         pytest.param("server: ':7443'", "server: ':7443' names no host", id="no host"),
         pytest.param("server: 'grpc://gw:1'", "server: 'grpc://gw:1' is not", id="scheme"),
         pytest.param(
