@@ -16,7 +16,7 @@ from llmgw.agent.supervisor import adoption, output, processes, proctable
 from llmgw.agent.supervisor.adoption import Record
 from llmgw.agent.supervisor.output import Output
 from llmgw.agent.supervisor.readiness import HttpCheck
-from llmgw.agent.supervisor.shard import SupervisedShard, Surroundings
+from llmgw.agent.supervisor.shard import REPORTED_LINES, SupervisedShard, Surroundings
 from llmgw.agent.supervisor.workdir import WorkDir
 from llmgw.config.settings import SupervisorSettings
 from llmgw.domain.names import SHARD_ID
@@ -98,7 +98,13 @@ class Supervisor:
         return tuple(one for one in self._shards.values() if not one.state.is_final)
 
     def tell_absent(
-        self, shard_id: str, *, state: ShardState, replica_id: str = "", error: str = ""
+        self,
+        shard_id: str,
+        *,
+        state: ShardState,
+        replica_id: str = "",
+        error: str = "",
+        last_output: tuple[str, ...] = (),
     ) -> None:
         """Report on a shard that is not kept here."""
         self._around.on_report(
@@ -108,6 +114,7 @@ class Supervisor:
                 shard_id=shard_id,
                 state=state,
                 error=error,
+                last_output=last_output,
             )
         )
 
@@ -167,13 +174,12 @@ class Supervisor:
         adoption.remove(path)
         _log.warning("shard_cleared", shard=shard_id, is_damaged=record is None)
         if record is not None:
-            error = "the engine ended while no agent was running"
-            tail = self._output(shard_id).tail(1)
             self.tell_absent(
                 shard_id,
                 state=ShardState.FAILED,
                 replica_id=record.spec.replica_id,
-                error=f"{error}; its last line: {tail[0]}" if tail else error,
+                error="the engine ended, or was half started, while no agent was running",
+                last_output=self._output(shard_id).tail(REPORTED_LINES),
             )
 
     async def _trim_forever(self) -> None:

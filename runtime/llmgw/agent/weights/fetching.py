@@ -26,7 +26,7 @@ OnProgress = Callable[[FetchProgress], None]
 
 PROGRESS_INTERVAL_S = 2.0
 _CLAIM_INTERVAL_S = 0.25
-_STALL_S = 180.0
+STALL_S = 180.0
 """How long another process may hold a part without adding to it; longer than a transfer waits."""
 
 _FOLDER_MODE = 0o755
@@ -48,10 +48,11 @@ class _Flight:
 class Weights:
     """The model files of one node."""
 
-    def __init__(self, *, folder: str, clock: Clock) -> None:
+    def __init__(self, *, folder: str, clock: Clock, stall_s: float = STALL_S) -> None:
         """Downloads go to ``folder``; an empty one means that nothing may be downloaded."""
         self._folder = Path(folder) if folder else None
         self._clock = clock
+        self._stall_s = stall_s
         self._flights: dict[str, _Flight] = {}
         self._tasks = Tasks(owner="weights")
 
@@ -157,10 +158,10 @@ class Weights:
             if (done := partials.size_bytes(flight.target)) != seen_bytes:
                 seen_bytes, seen_at = done, self._clock.monotonic()
                 self._report(flight, done, None)
-            if self._clock.monotonic() - seen_at > _STALL_S:
+            if self._clock.monotonic() - seen_at > self._stall_s:
                 raise DeadlinePassed(
                     f"another process holds {flight.target}{partials.PART_SUFFIX} and adds nothing "
-                    f"to it for {_STALL_S:.0f} s; end it, then try again"
+                    f"to it for {self._stall_s:g} s; end it, then try again"
                 )
             await asyncio.sleep(_CLAIM_INTERVAL_S)
         if not flight.target.exists():

@@ -1,0 +1,237 @@
+"""The engine half of an agent with a driver that starts ``scripted_engine``; also as a process.
+
+As a program it carries out one start from standard input and kills itself where it is told to:
+``python -m tests.fakes.agents --work-dir DIR --die-at ready < spec.json``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from llmgw.agent.engines.contract import Command, StopPlan, StopStep
+from llmgw.agent.engines.registry import Engines
+from llmgw.agent.orders import Orders
+from llmgw.agent.supervisor import adoption, proctable
+from llmgw.agent.supervisor.supervisor import Supervisor
+from llmgw.agent.weights.fetching import Weights
+from llmgw.config.settings import SupervisorSettings
+from llmgw.domain.nodes import Gpu
+from llmgw.domain.replicas import LaunchProfile, ShardReport, ShardSpec, ShardState
+from llmgw.errors import Invalid
+from llmgw.kit.clock import SystemClock
+
+HOST = "127.0.0.1"
+SCRIPT = Path(__file__).with_name("scripted_engine.py")
+WAIT_S = 20.0
+
+
+class ScriptedDriver:
+    """Fits ``Engine``; a profile's args are the engine's flags.
+
+    ``|`` in the args parts processes, and a process whose first word is ``wait`` has the
+    leader-port flag.
+    """
+
+    name = "scripted"
+    health_path = "/health"
+
+    def __init__(self, *, steps: Sequence[StopStep] = (StopStep(signal.SIGTERM, 5.0),)) -> None:
+        self.stop_plan = StopPlan(tuple(steps))
+
+    def validate(self, profile: LaunchProfile, gpus: Sequence[Gpu]) -> None:
+        if "--invalid" in profile.args:
+            raise Invalid("the profile asks for it")
+
+    def commands(self, spec: ShardSpec) -> tuple[Command, ...]:
+        parts = _split(spec.profile.args)
+        engine = parts[-1]
+        if self.serves_http(spec):
+            listen = f"{HOST}:{spec.http_port}"
+            engine = [*engine, "--listen", listen, "--model", spec.profile.served_model_name]
+        return tuple(_command(i, part) for i, part in enumerate([*parts[:-1], engine]))
+
+    def serves_http(self, spec: ShardSpec) -> bool:
+        return spec.rank == 0
+
+
+def _split(args: Sequence[str]) -> list[list[str]]:
+    parts: list[list[str]] = [[]]
+    for arg in args:
+        if arg == "|":
+            parts.append([])
+        else:
+            parts[-1].append(arg)
+    return parts
+
+
+def _command(order: int, args: list[str]) -> Command:
+    waits = args[:1] == ["wait"]
+    words = args[1:] if waits else args
+    path = sys.executable
+    if words[:1] == ["missing"]:
+        path, words = "/no/such/program", words[1:]
+    return Command(
+        name=f"process{order}",
+        path=path,
+        args=("-S", str(SCRIPT), *words),
+        env={"PATH": os.defpath},
+        wait_for_leader_port=waits,
+    )
+
+
+def spec(
+    *args: str,
+    shard_id: str = "demo-1.0",
+    port: int = 0,
+    source: str = "bare-name",
+    timeout_s: float = 20.0,
+    **fields: Any,
+) -> ShardSpec:
+    """One shard of the scripted engine."""
+    profile = LaunchProfile(
+        name="scripted-cpu",
+        engine="scripted",
+        model_path=source,
+        served_model_name="demo",
+        args=args,
+    )
+    return ShardSpec(
+        replica_id="demo-1",
+        shard_id=shard_id,
+        profile=profile,
+        http_port=port,
+        startup_timeout_s=timeout_s,
+        pool="cpu",
+        profile_fp="v1:0123",
+        **fields,
+    )
+
+
+class Parts:
+    """Orders over a real supervisor, and every report that they made."""
+
+    def __init__(self, folder: Path, *, driver: Any = None, **settings: Any) -> None:
+        self.reports: list[ShardReport] = []
+        self.on_report: Callable[[ShardReport], None] = lambda report: None
+        self._changed = asyncio.Event()
+        self.work_dir = folder / "work"
+        wanted = {"health_interval": 0.1, "alive_grace": 0.3, "rendezvous_timeout": 10.0}
+        self.supervisor = Supervisor(
+            node_id="node01",
+            settings=SupervisorSettings(work_dir=str(self.work_dir), **(wanted | settings)),
+            clock=SystemClock(),
+            on_report=self._reported,
+        )
+        self.weights = Weights(folder=str(folder / "weights"), clock=SystemClock())
+        self.orders = Orders(
+            mgmt_addr=HOST,
+            engines=Engines([driver or ScriptedDriver()]),
+            weights=self.weights,
+            supervisor=self.supervisor,
+            gpus=lambda: (),
+        )
+
+    def _reported(self, report: ShardReport) -> None:
+        self.reports.append(report)
+        self.on_report(report)
+        self._changed.set()
+
+    def states(self, shard_id: str = "demo-1.0") -> list[str]:
+        return [str(one.state) for one in self.reports if one.shard_id == shard_id]
+
+    async def until(self, state: ShardState, *, shard_id: str = "demo-1.0") -> ShardReport:
+        """The first report of that state, waiting for it."""
+        async with asyncio.timeout(WAIT_S):
+            while True:
+                for report in self.reports:
+                    if report.shard_id == shard_id and report.state is state:
+                        return report
+                self._changed.clear()
+                await self._changed.wait()
+
+    def pid(self, shard_id: str = "demo-1.0") -> int:
+        """The engine's pid as the state file has it."""
+        path = self.work_dir / f"shard-{shard_id}.json"
+        record = adoption.load(path, shard_id=shard_id)
+        assert record is not None
+        assert record.engine is not None
+        return record.engine.pid
+
+
+@contextlib.asynccontextmanager
+async def parts(folder: Path, **wanted: Any):
+    """``Parts`` that end their engines when the test is over."""
+    made = Parts(folder, **wanted)
+    try:
+        yield made
+    finally:
+        await made.orders.close(stop_engines=True)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; a zombie does not."""
+    found = proctable.entry(pid)
+    return found is not None and found.is_running
+
+
+async def eventually(is_so: Callable[[], bool], *, within_s: float = 10.0) -> None:
+    """Wait for something that no report tells."""
+    async with asyncio.timeout(within_s):
+        while not is_so():  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(0.01)
+
+
+async def read_pids(path: Path) -> list[int]:
+    """The pids that a scripted engine wrote down."""
+    await eventually(path.exists)
+    return [int(word) for word in path.read_text().split()]  # noqa: ASYNC240 - a test may
+
+
+async def _run(flags: argparse.Namespace, wanted: ShardSpec) -> None:
+    made = Parts(flags.work_dir)
+
+    def die(report: ShardReport) -> None:
+        if report.state == flags.die_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if report.state == flags.drain_at:
+            asyncio.get_running_loop().call_soon(made.orders.drain, report.shard_id)
+        if report.state == flags.stop_at:
+            asyncio.get_running_loop().call_soon(made.orders.stop, report.shard_id)
+
+    made.on_report = die
+    await made.orders.recover()
+    made.orders.start(wanted)
+    await asyncio.sleep(WAIT_S)
+
+
+def main() -> None:
+    """See the module."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--work-dir", type=Path, required=True)
+    parser.add_argument("--die-at", default="")
+    parser.add_argument("--drain-at", default="")
+    parser.add_argument("--stop-at", default="")
+    flags = parser.parse_args()
+    stored = json.load(sys.stdin)
+    stored["profile"]["args"] = tuple(stored["profile"]["args"])
+    wanted = ShardSpec(**{**stored, "profile": LaunchProfile(**stored["profile"])})
+    asyncio.run(_run(flags, wanted))
+
+
+def to_json(wanted: ShardSpec) -> str:
+    """What ``main`` reads."""
+    return json.dumps(asdict(wanted))
+
+
+if __name__ == "__main__":
+    main()
