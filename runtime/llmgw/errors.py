@@ -1,6 +1,7 @@
 """The exception tree of llmgw.
 
-Everything that we raise on purpose is declared here; a class exists because some caller reacts differently.
+Everything that we raise on purpose is declared here; a class exists because some caller reacts
+differently.
 Modules that call foreign code translate its errors into these, by a table, ``from`` the original.
 
     LlmgwError
@@ -37,7 +38,7 @@ from typing import ClassVar
 
 
 class Kind(enum.StrEnum):
-    """How a caller reacts: becomes an HTTP status, a gRPC code or an exit code in one place each."""
+    """How a caller reacts; becomes a status, a gRPC code or an exit code in one place each."""
 
     INVALID = "invalid"
     UNAUTHENTICATED = "unauthenticated"
@@ -62,7 +63,7 @@ class Problem:
 
 
 class LlmgwError(Exception):
-    """Base of all our exceptions: a stable ``code``, a ``kind``, whether to retry, and a sentence."""
+    """Base of our exceptions: a stable ``code``, a ``kind``, whether to retry, and a sentence."""
 
     code: ClassVar[str] = "internal"
     kind: ClassVar[Kind] = Kind.INTERNAL

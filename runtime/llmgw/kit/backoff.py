@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Delays of ``base_s * 2^attempt`` up to ``max_s``, each spread down by the fraction ``jitter``."""
+    """Delays of ``base_s * 2^attempt`` up to ``max_s``, each spread down by ``jitter``, a fraction."""
 
     base_s: float
     max_s: float
     jitter: float = 0.5
 
     def delay_s(self, *, attempt: int, draw: float) -> float:
-        """Seconds to wait before try ``attempt`` (0 is the first retry); ``draw`` is uniform in [0, 1)."""
+        """Seconds before try ``attempt`` (0 is the first retry); ``draw`` is uniform in [0, 1)."""
         ceiling = min(self.max_s, self.base_s * 2.0 ** min(attempt, 62))
         return ceiling * (1.0 - self.jitter * draw)

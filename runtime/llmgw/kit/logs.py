@@ -44,7 +44,9 @@ class Log:
         """Whether an INFO event would be written; lets hot code skip building one."""
         return self._logger.isEnabledFor(logging.INFO)
 
-    def _emit(self, level: int, event: str, keys: dict[str, object], exc: BaseException | None) -> None:
+    def _emit(
+        self, level: int, event: str, keys: dict[str, object], exc: BaseException | None
+    ) -> None:
         if self._logger.isEnabledFor(level):
             self._logger.log(level, event, extra={"keys": keys}, exc_info=exc)
 
@@ -55,7 +57,7 @@ def get(name: str) -> Log:
 
 
 def setup(*, level: str = "info", as_json: bool = False, stream: IO[str] | None = None) -> None:
-    """Send events of ``llmgw`` to ``stream`` (standard error by default), replacing earlier set-ups."""
+    """Send events of ``llmgw`` to ``stream``, standard error by default; replaces earlier set-ups."""
     root = logging.getLogger(_ROOT)
     for old in list(root.handlers):
         root.removeHandler(old)
@@ -67,7 +69,7 @@ def setup(*, level: str = "info", as_json: bool = False, stream: IO[str] | None 
 
 
 def add_handler(handler: logging.Handler) -> None:
-    """Also hand every event to ``handler``, formatted as plain lines; the agent's log ring uses this."""
+    """Also hand every event to ``handler`` as plain lines; the agent's log ring uses this."""
     handler.setFormatter(_Plain())
     logging.getLogger(_ROOT).addHandler(handler)
 
@@ -80,14 +82,23 @@ def _keys(record: logging.LogRecord) -> dict[str, Any]:
 class _Plain(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
-        head = f"{stamp}.{int(record.msecs):03d}Z {record.levelname.lower():7} {record.getMessage()}"
-        line = " ".join([head, *(f"{k}={_plain(v)}" for k, v in _keys(record).items() if v is not None)])
+        head = (
+            f"{stamp}.{int(record.msecs):03d}Z {record.levelname.lower():7} {record.getMessage()}"
+        )
+        line = " ".join(
+            [head, *(f"{k}={_plain(v)}" for k, v in _keys(record).items() if v is not None)]
+        )
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
 class _JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        fields = {"at": record.created, "level": record.levelname.lower(), "event": record.getMessage(), "source": record.name}
+        fields = {
+            "at": record.created,
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+            "source": record.name,
+        }
         fields.update({k: v for k, v in _keys(record).items() if v is not None})
         if record.exc_info:
             fields["stack"] = self.formatException(record.exc_info)
@@ -96,4 +107,8 @@ class _JsonLines(logging.Formatter):
 
 def _plain(value: object) -> str:
     text = f"{value:.3f}" if isinstance(value, float) else str(value)
-    return json.dumps(text, ensure_ascii=False) if not text or any(c in ' "=\n\r\t' for c in text) else text
+    return (
+        json.dumps(text, ensure_ascii=False)
+        if not text or any(c in ' "=\n\r\t' for c in text)
+        else text
+    )
