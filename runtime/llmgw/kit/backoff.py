@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Delays of ``base_s * 2^attempt`` up to ``max_s``, each spread down by ``jitter``, a fraction."""
+    """Delays of ``base_s * 2^attempt`` up to ``max_s``, each spread down by up to ``jitter``."""
 
     base_s: float
     max_s: float

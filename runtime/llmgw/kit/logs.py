@@ -57,7 +57,7 @@ def get(name: str) -> Log:
 
 
 def setup(*, level: str = "info", as_json: bool = False, stream: IO[str] | None = None) -> None:
-    """Send events of ``llmgw`` to ``stream``, standard error by default; replaces earlier set-ups."""
+    """Send events of ``llmgw`` to ``stream`` (standard error), replacing earlier set-ups."""
     root = logging.getLogger(_ROOT)
     for old in list(root.handlers):
         root.removeHandler(old)
