@@ -73,7 +73,7 @@ def interface_of(address: str) -> str:
 
 def _toward(servers: Sequence[str]) -> str:
     """The address toward the first server that a way leads to."""
-    written = [server for server in servers if server]
+    written = list(dict.fromkeys(server for server in servers if server))
     if not written:
         raise Invalid("neither a server nor mgmt_addr is set, so this node has no address")
     failures: list[str] = []

@@ -1,0 +1,126 @@
+"""The inventory of this machine as a person or a program reads it, before it has joined anything.
+
+Called by ``llmgw agent inventory``; the agent itself reports through ``discovery.facts``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from llmgw.agent.discovery import address, gpus
+from llmgw.agent.discovery.infiniband import Hca
+from llmgw.agent.discovery.scan import Files, Hardware, Scanner
+from llmgw.agent.engines import programs
+from llmgw.config.settings import AgentSettings
+from llmgw.domain.nodes import Gpu
+from llmgw.errors import LlmgwError
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """One look at a machine."""
+
+    node_id: str
+    hostname: str
+    mgmt_addr: str | None
+    mgmt_interface: str | None
+    hardware: Hardware
+    files: Files
+    engines: Mapping[str, str]
+    failures: tuple[str, ...]
+    """What could not be read, one sentence each; the rest is whole."""
+
+    def problems(self, gpu: Gpu) -> tuple[str, ...]:
+        """Why a card would not be used now; an engine of ours on it would count as foreign here."""
+        foreign = gpus.foreign_memory(gpu, held_indices=())
+        return gpu.problems if foreign is None else (*gpu.problems, foreign)
+
+
+def engine_programs(
+    settings: AgentSettings, *, environ: Mapping[str, str]
+) -> Mapping[str, Sequence[str]]:
+    """The words that start each engine of this node, present or not."""
+    return {
+        "llamacpp": programs.llamacpp_program(settings.engines.llamacpp, environ=environ),
+        "sim": programs.sim_program(settings.engines.sim),
+    }
+
+
+def scanner(settings: AgentSettings, *, environ: Mapping[str, str]) -> Scanner:
+    """A scanner of this machine; ``environ`` is the agent's own environment."""
+    return Scanner(
+        settings=settings,
+        programs=lambda: engine_programs(settings, environ=environ),
+        search_path=environ.get("PATH"),
+    )
+
+
+def take(settings: AgentSettings, *, environ: Mapping[str, str]) -> Inventory:
+    """Read everything now; never fails for a part of the machine."""
+    looking = scanner(settings, environ=environ)
+    files, hardware = looking.files(), looking.hardware()
+    failures = hardware.failures
+    who = None
+    if settings.mgmt_addr or settings.server:
+        try:
+            who = address.identity(settings, hostname=settings.hostname)
+        except LlmgwError as error:
+            failures = (*failures, error.message)
+    return Inventory(
+        node_id=settings.node_id,
+        hostname=settings.hostname,
+        mgmt_addr=who.mgmt_addr if who else None,
+        mgmt_interface=(who.mgmt_interface or None) if who else None,
+        hardware=hardware,
+        files=files,
+        engines=looking.engines(),
+        failures=failures,
+    )
+
+
+def document(inventory: Inventory) -> dict[str, Any]:
+    """The inventory as plain JSON values; what is unknown is left out, what is empty is not."""
+    hardware = inventory.hardware
+    return _known(
+        {
+            "node_id": inventory.node_id,
+            "hostname": inventory.hostname,
+            "mgmt_addr": inventory.mgmt_addr,
+            "mgmt_interface": inventory.mgmt_interface,
+            "host": dataclasses.asdict(hardware.host),
+            "memory_total_mb": hardware.memory_total_mb,
+            "source": hardware.cards.source,
+            "gpus": [_gpu(gpu, inventory.problems(gpu)) for gpu in hardware.cards.gpus],
+            "hcas": [_hca(hca) for hca in hardware.hcas],
+            "fabrics": [_known(dataclasses.asdict(check)) for check in hardware.fabrics],
+            "storage": [dataclasses.asdict(space) for space in inventory.files.storage],
+            "weights": [dataclasses.asdict(weights) for weights in inventory.files.weights],
+            "engines": dict(inventory.engines),
+            "failures": list(inventory.failures),
+        }
+    )
+
+
+def _gpu(gpu: Gpu, problems: tuple[str, ...]) -> dict[str, Any]:
+    fields = dataclasses.asdict(gpu)
+    health = _known(
+        {
+            "ecc_errors": fields.pop("ecc_errors"),
+            "temperature_c": fields.pop("temperature_c"),
+            "problems": list(problems),
+        }
+    )
+    del fields["problems"]
+    return {**_known(fields), "class": gpu.gpu_class, "health": health}
+
+
+def _hca(hca: Hca) -> dict[str, Any]:
+    fields = _known(dataclasses.asdict(hca))
+    return {**fields, "ports": [_known(port) for port in fields["ports"]]}
+
+
+def _known(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}

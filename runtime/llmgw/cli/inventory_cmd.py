@@ -1,0 +1,156 @@
+"""``llmgw agent inventory``: what the agent finds on this machine, before it joins or after."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from llmgw.agent import stocktaking
+from llmgw.agent.discovery.fabrics import FabricCheck
+from llmgw.agent.discovery.infiniband import Hca
+from llmgw.agent.stocktaking import Inventory
+from llmgw.cli import figures, screens
+from llmgw.cli.failures import ExitCode
+from llmgw.cli.screens import Column, Row, Screen
+from llmgw.config import loading, sources
+from llmgw.domain.nodes import Gpu, LocalWeights, Storage
+
+_MEBIBYTE = 1024 * 1024
+_DEFAULT_CONFIG = Path("/etc/llmgw/agent.yaml")
+
+_GPUS = (
+    Column("GPU"),
+    Column("CLASS", is_whole=True),
+    Column("NAME"),
+    Column("MEMORY", is_whole=True),
+    Column("LOAD"),
+    Column("TEMP"),
+    Column("CAPABILITY"),
+    Column("NVLINK"),
+    Column("HEALTH"),
+)
+_HCAS = (Column("ADAPTER"), Column("PORT"), Column("STATE"), Column("RATE"), Column("LINK"))
+_FABRICS = (Column("FABRIC"), Column("USABLE"), Column("RATE"))
+_STORAGE = (Column("DISK", is_whole=True), Column("FREE", is_whole=True), Column("SHARED"))
+_WEIGHTS = (Column("WEIGHTS", is_whole=True), Column("SIZE", is_whole=True), Column("SHARED"))
+
+
+@click.command()
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    help=f"The agent's settings.  [default: {_DEFAULT_CONFIG} where there is one]",
+)
+@click.option("--json", "is_json", is_flag=True, help="One JSON document, for programs.")
+@click.pass_context
+def inventory(ctx: click.Context, *, config: Path | None, is_json: bool) -> None:
+    """Show what this machine has: cards, adapters, memory, disks, models, engines.
+
+    Needs no control plane. The exit code is 1 when a part could not be read; the rest is shown.
+    """
+    environ = sources.environment()
+    file = config or (_DEFAULT_CONFIG if _DEFAULT_CONFIG.is_file() else None)
+    settings = loading.load_agent(file, environ=environ, needs_server=False)
+    found = stocktaking.take(settings, environ=environ)
+    screen = screens.standard()
+    if is_json:
+        screen.document(stocktaking.document(found))
+    else:
+        _show(screen, found)
+    if found.failures:
+        ctx.exit(ExitCode.FAILED)
+
+
+def _show(screen: Screen, found: Inventory) -> None:
+    screen.facts(_facts(found))
+    hardware = found.hardware
+    tables = (
+        (_GPUS, [_gpu(gpu, found.problems(gpu)) for gpu in hardware.cards.gpus]),
+        (_HCAS, [row for hca in hardware.hcas for row in _ports(hca)]),
+        (_FABRICS, [_fabric(check) for check in hardware.fabrics]),
+        (_STORAGE, [_disk(space) for space in found.files.storage]),
+        (_WEIGHTS, [_weights(weights) for weights in found.files.weights]),
+    )
+    for columns, rows in tables:
+        if rows:
+            screen.line()
+            screen.table(columns, rows)
+    for failure in found.failures:
+        screen.line()
+        screen.line(f"could not be read: {failure}", style="red")
+
+
+def _facts(found: Inventory) -> list[tuple[str, str | None]]:
+    hardware, host = found.hardware, found.hardware.host
+    memory_mb = hardware.memory_total_mb
+    interface = f" ({found.mgmt_interface})" if found.mgmt_interface else ""
+    return [
+        ("node", found.node_id),
+        ("address", found.mgmt_addr and f"{found.mgmt_addr}{interface}"),
+        ("system", " ".join(filter(None, (host.os_id, host.os_version, host.arch))) or None),
+        ("processor", figures.listed(host.cpu_flags)),
+        ("memory", figures.size(None if memory_mb is None else memory_mb * _MEBIBYTE)),
+        ("driver", host.nvidia_driver or None),
+        ("gpus", f"{len(hardware.cards.gpus)} (source: {hardware.cards.source})"),
+        ("engines", figures.listed([f"{e} {v}" for e, v in found.engines.items()])),
+    ]
+
+
+def _gpu(gpu: Gpu, problems: tuple[str, ...]) -> Row:
+    used, total = gpu.memory_used_mib, gpu.memory_total_mib
+    return Row(
+        cells=(
+            str(gpu.index),
+            gpu.gpu_class,
+            gpu.name,
+            figures.part_of(
+                None if used is None else used * _MEBIBYTE,
+                None if total is None else total * _MEBIBYTE,
+            ),
+            _with_unit(gpu.utilization_percent, " %"),
+            _with_unit(gpu.temperature_c, " C"),
+            gpu.compute_capability or None,
+            figures.listed([str(peer) for peer in gpu.nvlink_peers]),
+            "ok" if not problems else "out of use",
+        ),
+        under=problems,
+    )
+
+
+def _ports(hca: Hca) -> list[Row]:
+    return [
+        Row(
+            cells=(
+                hca.name,
+                str(port.num),
+                f"{port.state or '-'}/{port.phys_state or '-'}",
+                _with_unit(port.rate_gbps, " Gb/s"),
+                port.link_layer or None,
+            )
+        )
+        for port in hca.ports
+    ]
+
+
+def _fabric(check: FabricCheck) -> Row:
+    cells = (check.name, figures.listed(check.usable), _with_unit(check.rate_gbps, " Gb/s"))
+    return Row(cells=cells, under=check.problems)
+
+
+def _disk(space: Storage) -> Row:
+    free = figures.part_of(space.free_bytes, space.total_bytes)
+    return Row(cells=(space.path, free, _yes_or_no(is_shared=space.is_shared)))
+
+
+def _weights(weights: LocalWeights) -> Row:
+    shared = _yes_or_no(is_shared=weights.is_shared)
+    return Row(cells=(weights.path, figures.size(weights.size_bytes), shared))
+
+
+def _with_unit(figure: int | None, unit: str) -> str | None:
+    return None if figure is None else f"{figure}{unit}"
+
+
+def _yes_or_no(*, is_shared: bool) -> str:
+    return "yes" if is_shared else "no"
