@@ -96,12 +96,23 @@ class Redial:
 
 def _address(entry: str, *, has_tls: bool) -> Address:
     scheme, separator, rest = entry.strip().rpartition("://")
-    parts = urlsplit(f"//{rest}")
-    if not parts.hostname or parts.path.strip("/") or parts.query or parts.username:
-        raise ValueError("is no address; write host:port, https://host:port or http://host:port")
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    host, port = _host_and_port(rest)
     is_plaintext = _is_plaintext(scheme if separator else "", host=host, has_tls=has_tls)
-    return Address(target=f"{host}:{parts.port or DEFAULT_PORT}", is_plaintext=is_plaintext)
+    return Address(target=f"{host}:{port}", is_plaintext=is_plaintext)
+
+
+def _host_and_port(text: str) -> tuple[str, int]:
+    try:
+        parts = urlsplit(f"//{text}")
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = port = None
+    else:
+        if parts.path.strip("/") or parts.query or parts.fragment or parts.username is not None:
+            host = None
+    if not host:
+        raise ValueError("is no address; write host:port, https://host:port or http://host:port")
+    return f"[{host}]" if ":" in host else host, port or DEFAULT_PORT
 
 
 def _is_plaintext(scheme: str, *, host: str, has_tls: bool) -> bool:

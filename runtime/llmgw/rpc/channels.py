@@ -28,6 +28,8 @@ _BOTH_ENDS = (
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.keepalive_time_ms", KEEPALIVE_S * 1000),
     ("grpc.keepalive_timeout_ms", KEEPALIVE_S * 1000),
+    # The bound that counts for a lost answer; its default is a minute, whatever the one above says.
+    ("grpc.http2.ping_timeout_ms", KEEPALIVE_S * 1000),
     ("grpc.http2.max_pings_without_data", 0),
 )
 _CLIENT_END = (
