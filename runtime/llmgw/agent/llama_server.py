@@ -15,6 +15,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
+from llmgw.agent.discovery import host
+from llmgw.domain.nodes import Host
 from llmgw.errors import AlreadyHeld, EngineFailed, ExtraMissing, Invalid, LlmgwError, Unknown
 from llmgw.kit import logs
 from llmgw.kit.addresses import Address
@@ -63,6 +65,7 @@ def run(options: LlamaServerOptions) -> NoReturn:
     Until the model is loaded the signals keep their default action, because no Python runs then;
     afterwards the process leaves without unwinding llama.cpp, which would wait for open requests.
     """
+    check_processor(host.read())
     check_model(options.model)
     check_port(options.listen)
     for number in _ENDINGS:
@@ -73,6 +76,15 @@ def run(options: LlamaServerOptions) -> NoReturn:
     _log.info("listening", address=server.listening_address, model=options.model)
     while True:
         signal.pause()
+
+
+def check_processor(machine: Host) -> None:
+    """Raise unless the processor runs the package, which would end without a word (SIGILL)."""
+    if machine.arch == "amd64" and machine.cpu_flags and "avx2" not in machine.cpu_flags:
+        raise Invalid(
+            "this processor has no AVX2, which the xllamacpp package is built for; "
+            "of a virtual machine, set the CPU type to 'host'"
+        )
 
 
 def check_model(path: Path) -> None:

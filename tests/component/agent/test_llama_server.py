@@ -1,5 +1,6 @@
 """Our llama-server: what it checks before llama.cpp is asked, and how it ends."""
 
+import contextlib
 import json
 import signal
 import socket
@@ -9,6 +10,10 @@ import sys
 import httpx
 import pytest
 
+from llmgw.agent import llama_server
+from llmgw.domain.nodes import Host
+from llmgw.errors import Invalid
+
 WORDS = (sys.executable, "-m", "llmgw", "llama-server")
 
 
@@ -16,6 +21,21 @@ def _run(*flags, **more):
     return subprocess.run(
         [*WORDS, *map(str, flags)], capture_output=True, text=True, timeout=20, check=False, **more
     )
+
+
+@pytest.mark.parametrize(
+    ("arch", "flags", "is_refused"),
+    [
+        pytest.param("amd64", ("avx",), True, id="old"),
+        pytest.param("amd64", ("avx", "avx2"), False, id="new"),
+        pytest.param("amd64", (), False, id="unknown"),
+        pytest.param("arm64", ("asimd",), False, id="arm"),
+    ],
+)
+def test_a_processor_that_would_stop_the_program_is_refused_with_a_hint(arch, flags, is_refused):
+    machine = Host(arch=arch, cpu_flags=flags)
+    with pytest.raises(Invalid, match="AVX2") if is_refused else contextlib.nullcontext():
+        llama_server.check_processor(machine)
 
 
 def test_a_missing_model_is_named(tmp_path):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 import llmgw
@@ -23,19 +24,32 @@ from llmgw.kit.offloading import Lane
 _T = TypeVar("_T")
 _log = logs.get(__name__)
 
-_FULL_TIMEOUT_S = 30.0
-_BEAT_TIMEOUT_S = 5.0
 _WEIGHTS_SHARE = 0.05
 """The most of the time that may be spent on walking through model folders."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """How long one read may take before the message goes without it."""
+
+    registration_s: float = 30.0
+    heartbeat_s: float = 5.0
 
 
 class Discovery:
     """The facts of one node; fits the session's port ``Facts``."""
 
     def __init__(
-        self, *, settings: AgentSettings, identity: Identity, scanner: Scanner, clock: Clock
+        self,
+        *,
+        settings: AgentSettings,
+        identity: Identity,
+        scanner: Scanner,
+        clock: Clock,
+        timeouts: Timeouts = Timeouts(),
     ) -> None:
         """``scanner`` reads the machine; ``identity`` is what the node calls itself."""
+        self._timeouts = timeouts
         self._settings = settings
         self._identity = identity
         self._scanner = scanner
@@ -50,7 +64,7 @@ class Discovery:
 
     async def facts(self) -> NodeFacts:
         """All that a registration carries, read now."""
-        reading = _Reading(timeout_s=_FULL_TIMEOUT_S)
+        reading = _Reading(timeout_s=self._timeouts.registration_s)
         files = await reading.of(self._files_lane, self._scanner.files, otherwise=self._files)
         hardware = await reading.of(
             self._cards_lane, self._scanner.hardware, otherwise=self._hardware
@@ -61,7 +75,7 @@ class Discovery:
 
     async def refresh(self) -> HeartbeatFacts:
         """All that a heartbeat may carry, read now; the disks and the cards side by side."""
-        reading = _Reading(timeout_s=_BEAT_TIMEOUT_S)
+        reading = _Reading(timeout_s=self._timeouts.heartbeat_s)
         (space, weights), cards = await asyncio.gather(
             self._files_again(reading),
             reading.of(self._cards_lane, self._scanner.cards, otherwise=Cards()),

@@ -1,0 +1,106 @@
+"""Cards read from the output of nvidia-smi, recorded and made up."""
+
+from pathlib import Path
+
+import pytest
+
+from llmgw.agent.discovery import nvidia_smi
+from llmgw.errors import DiscoveryFailed
+
+RECORDED = Path(__file__).parents[2] / "data" / "nvidia_smi"
+
+
+def _recorded(name):
+    return nvidia_smi.parse((RECORDED / f"{name}.csv").read_text())
+
+
+def test_a_row_is_read_into_every_field():
+    card = _recorded("hgx-h100-8")[0]
+    assert card.index == 0
+    assert card.uuid == "GPU-4c9b3d6e-1f0a-6a0e-6d57-0d8a4a7c1b10"
+    assert (card.name, card.gpu_class) == ("NVIDIA H100 80GB HBM3", "h100-80g")
+    assert (card.memory_total_mib, card.memory_used_mib) == (81559, 4)
+    assert card.compute_capability == "9.0"
+    assert card.pci_bus_id == "00000000:1B:00.0"
+    assert card.driver_version == "550.90.07"
+    assert (card.temperature_c, card.ecc_errors, card.utilization_percent) == (31, 0, 0)
+    assert card.problems == ()
+    assert card.numa_node is None
+
+
+def test_uncorrected_errors_put_a_card_out_of_use():
+    assert [card.problems for card in _recorded("hgx-h100-8")] == [
+        (),
+        (),
+        ("3 uncorrected ECC errors",),
+        (),
+    ]
+
+
+def test_utilisation_is_the_eleventh_column():
+    assert _recorded("hgx-h100-8")[1].utilization_percent == 87
+
+
+def test_the_shorter_row_of_an_old_driver_is_not_shifted():
+    cards = _recorded("old-driver-10-columns")
+    assert [card.gpu_class for card in cards] == ["v100-16g"] * 2
+    assert [card.ecc_errors for card in cards] == [0, 0]
+    assert [card.utilization_percent for card in cards] == [None, None]
+
+
+def test_what_a_card_does_not_support_is_unknown_and_no_problem():
+    (card,) = _recorded("laptop-not-supported")
+    assert (card.memory_total_mib, card.memory_used_mib) == (8188, 9)
+    assert card.ecc_errors is None
+    assert card.utilization_percent is None
+    assert card.problems == ()
+
+
+def test_lines_that_are_no_cards_are_passed_over():
+    cards = _recorded("with-noise")
+    assert [card.index for card in cards] == [0, 1]
+    assert cards[1].memory_total_mib is None
+    assert cards[1].temperature_c is None
+
+
+@pytest.mark.parametrize("text", ["", "\n", "No devices were found\n", "x, GPU-1\n"])
+def test_no_cards_is_an_empty_list(text):
+    assert nvidia_smi.parse(text) == ()
+
+
+def test_what_is_no_csv_fails_as_a_whole():
+    with pytest.raises(DiscoveryFailed):
+        nvidia_smi.parse('0, "GPU-1" x, broken\n')
+
+
+def _program(folder, body):
+    path = folder / "nvidia-smi"
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_the_program_is_asked_for_the_columns_in_their_order(tmp_path):
+    seen = tmp_path / "seen"
+    program = _program(tmp_path, f'echo "$@" > {seen}; cat {RECORDED}/hgx-h100-8.csv')
+    assert len(nvidia_smi.read(program)) == 4
+    query = ",".join(nvidia_smi.COLUMNS)
+    assert seen.read_text().split() == [f"--query-gpu={query}", "--format=csv,noheader,nounits"]
+
+
+def test_a_failing_program_is_named_with_what_it_said(tmp_path):
+    program = _program(tmp_path, "echo 'NVIDIA-SMI has failed: driver not loaded' >&2; exit 9")
+    with pytest.raises(DiscoveryFailed, match=r"ended with 9 and said: NVIDIA-SMI has failed"):
+        nvidia_smi.read(program)
+
+
+def test_a_missing_program_is_named(tmp_path):
+    with pytest.raises(DiscoveryFailed, match="nothing-here cannot be run"):
+        nvidia_smi.read(str(tmp_path / "nothing-here"))
+
+
+def test_the_configured_program_wins_over_the_search_path(tmp_path):
+    found = _program(tmp_path, "exit 0")
+    assert nvidia_smi.find("/opt/nvidia-smi", search_path=str(tmp_path)) == "/opt/nvidia-smi"
+    assert nvidia_smi.find("", search_path=str(tmp_path)) == found
+    assert nvidia_smi.find("", search_path=str(tmp_path / "empty")) is None
