@@ -91,6 +91,8 @@ class _Taking:
         """Write off what we hold on the node and it does not list, and strays that have ended."""
         error = f"it no longer runs: {self._node_id} registered without it"
         for replica in self._cluster.replicas.values():
+            if not any(s.node_id == self._node_id for s in replica.shards):
+                continue
             shards = tuple(
                 effects.gone(s, error=error, now=self._now)
                 if s.node_id == self._node_id and s.shard_id not in listed

@@ -1,0 +1,280 @@
+"""The pass, again and again: take one frozen snapshot, decide, apply, publish.
+
+It runs each interval, when something has changed, and when something falls due. A fault in one pass
+is logged and the next one tries again; a standby looks on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+
+from llmgw import __version__
+from llmgw.control.reconciler import deciding, explaining, routing, settling, views, wanting
+from llmgw.control.reconciler.applying import Applier
+from llmgw.control.reconciler.options import Options
+from llmgw.control.reconciler.ports import Rooms
+from llmgw.control.reconciler.records import Records
+from llmgw.control.reconciler.routing import Routes
+from llmgw.domain import summaries
+from llmgw.domain.actions import Decision, Place
+from llmgw.domain.nodes import HeartbeatFacts, NodeFacts
+from llmgw.domain.replicas import RunningShard, ShardReport
+from llmgw.domain.routes import EndpointState, RouteTable
+from llmgw.domain.snapshots import Snapshot
+from llmgw.domain.views import (
+    ControlView,
+    ModelView,
+    NodeView,
+    PlacementView,
+    ReplicaView,
+    StatusView,
+)
+from llmgw.kit import ids, logs
+
+_log = logs.get(__name__)
+
+_STALL_SHARE = 1 / 3
+"""A pass later than this share of ``unreachable_after`` says that this process stood still."""
+
+
+class Reconciler:
+    """Keeps what runs equal to what should run; hears agents, shows the fleet, publishes routes."""
+
+    def __init__(
+        self, rooms: Rooms, *, options: Options | None = None, last_routes: RouteTable | None = None
+    ) -> None:
+        """``last_routes`` is what an earlier process published last, where that is known."""
+        last = last_routes or RouteTable()
+        self.routes = Routes(last)
+        self._rooms = rooms
+        self._options = options or Options()
+        self._last_routes = last
+        self._started_at = rooms.clock.monotonic()
+        self._created_at = min(
+            (model.created_at for model in last.models.values()), default=int(rooms.clock.wall())
+        )
+        self._settling = settling.begun(now=self._started_at)
+        self._missing_since: Mapping[str, float] = {}
+        self._refusals: Mapping[str, str] = {}
+        self._was_leader = True
+        self._pass_at = self._started_at
+        self._deciding_s = 0.0
+        self._woken = asyncio.Event()
+        self._applier = Applier(rooms.dispatcher)
+        self._records = Records(
+            catalog=rooms.catalog,
+            clock=rooms.clock,
+            bounds=self._options.bounds,
+            served=[e.endpoint_id for e in last.endpoints if e.state is EndpointState.READY],
+            on_change=self.wake,
+        )
+
+    async def run(self) -> None:
+        """Pass after pass, until cancelled."""
+        unsubscribe = self._rooms.catalog.subscribe(self.wake)
+        try:
+            while True:
+                await self._guarded_pass()
+                await self._rest()
+        finally:
+            unsubscribe()
+
+    def wake(self) -> None:
+        """Have the next pass come soon."""
+        self._woken.set()
+
+    # What agents say
+
+    def register(self, facts: NodeFacts, running: tuple[RunningShard, ...]) -> tuple[str, ...]:
+        """A node said what it is and what runs on it; the shard ids that it shall stop."""
+        return self._records.register(facts, running)
+
+    def heartbeat(self, node_id: str, beat: HeartbeatFacts) -> bool:
+        """A node is alive; false when it must register first."""
+        return self._records.heartbeat(node_id, beat)
+
+    def shard_report(self, report: ShardReport) -> None:
+        """A shard stands somewhere."""
+        self._records.shard_report(report)
+
+    def stream_lost(self, node_id: str) -> None:
+        """A node cannot be told anything for now."""
+        self._records.stream_lost(node_id)
+
+    # What people see
+
+    def status(self) -> StatusView:
+        """The fleet on one page."""
+        return summaries.summarise(
+            control=self._control(),
+            nodes=self.nodes(),
+            models=self.models(),
+            replicas=self.replicas(),
+        )
+
+    def nodes(self) -> tuple[NodeView, ...]:
+        """Every known node, lost ones too, in the order of their ids."""
+        return views.nodes(self._snapshot())
+
+    def models(self) -> tuple[ModelView, ...]:
+        """Every catalog entry, in the order of their names."""
+        return views.models(self._snapshot(), refusals=self._refusals)
+
+    def replicas(self) -> tuple[ReplicaView, ...]:
+        """Every replica that holds something on a node, in the order of their ids."""
+        return views.replicas(self._snapshot())
+
+    def explain(self, model: str) -> PlacementView:
+        """Why a model is or is not placed; ``Unknown`` when there is no such."""
+        return explaining.explain(model, self._snapshot())
+
+    # The pass
+
+    async def _guarded_pass(self) -> None:
+        try:
+            await self._pass()
+        except Exception as fault:  # noqa: BLE001 - the loop must outlive a bad pass
+            _log.error("pass_failed", error=repr(fault), exc=fault)
+
+    async def _pass(self) -> None:
+        self._woken.clear()
+        if not self._leads():
+            return
+        self._look()
+        decision = await self._decide(self._snapshot())
+        for fault in decision.faults:
+            _log.error("decision_fault", error=repr(fault), exc=fault)
+        self._note_refusals(decision)
+        for action in decision.actions:
+            try:
+                self._records.cluster = self._applier.apply(
+                    self._records.cluster, action, now=self._rooms.clock.monotonic()
+                )
+            except Exception as fault:  # noqa: BLE001 - one action's fault is not the others'
+                _log.error("action_failed", action=repr(action), error=repr(fault), exc=fault)
+        self._publish()
+        if any(isinstance(action, Place) for action in decision.actions):
+            # Only one is placed a pass, so that no two are given the same cards.
+            self.wake()
+
+    def _leads(self) -> bool:
+        """Whether to act; a new leader awaits its nodes as a new process does."""
+        is_leader = self._rooms.leadership.is_leader()
+        if is_leader and not self._was_leader:
+            self._settling = settling.begun(now=self._rooms.clock.monotonic())
+        self._was_leader = is_leader
+        return is_leader
+
+    def _look(self) -> None:
+        """Note what time brings: our own stalls, nodes that return, models that lack replicas."""
+        now, bounds = self._rooms.clock.monotonic(), self._options.bounds
+        stalled_s = now - self._pass_at - self._options.interval_s
+        if stalled_s > bounds.unreachable_after_s * _STALL_SHARE:
+            _log.warning("control_plane_stalled", stalled_s=stalled_s)
+            self._records.excuse(stalled_s=stalled_s, now=now)
+        self._pass_at = now
+        cluster = self._records.cluster
+        was_settling = not self._settling.is_over
+        self._settling = settling.noted(
+            self._settling,
+            registered=cluster.nodes.keys(),
+            expected=self._options.expected_nodes,
+            now=now,
+            window_s=bounds.settle_window_s,
+        )
+        if was_settling and self._settling.is_over:
+            _log.info("settled", nodes=len(cluster.nodes), after_s=now - self._settling.started_at)
+        self._missing_since = wanting.noted(
+            self._missing_since,
+            catalog=self._rooms.catalog.current(),
+            replicas=cluster.replicas.values(),
+            now=now,
+        )
+
+    async def _decide(self, snapshot: Snapshot) -> Decision:
+        """Decide here, or beside the loop when that was long the last time."""
+        begun_at = self._rooms.clock.monotonic()
+        if self._deciding_s > self._options.thread_above_s:
+            decision = await asyncio.to_thread(deciding.decide, snapshot)
+        else:
+            decision = deciding.decide(snapshot)
+        self._deciding_s = self._rooms.clock.monotonic() - begun_at
+        return decision
+
+    def _note_refusals(self, decision: Decision) -> None:
+        for model, reason in decision.refusals.items():
+            if model not in self._refusals:
+                _log.warning("model_unplaced", model=model, reason=reason)
+        placed = {a.replica.model for a in decision.actions if isinstance(a, Place)}
+        # A pass that places one model does not come to all others: their answers still stand.
+        standing = {m: r for m, r in self._refusals.items() if placed and m in self._missing_since}
+        self._refusals = {
+            m: r for m, r in {**standing, **decision.refusals}.items() if m not in placed
+        }
+
+    def _publish(self) -> None:
+        now, lost_after_s = self._rooms.clock.monotonic(), self._options.bounds.lost_after_s
+        table = routing.build(
+            self._snapshot(),
+            carried=routing.carried_over(
+                self._last_routes,
+                registered=self._records.cluster.nodes.keys(),
+                is_awaited=now - self._started_at < lost_after_s,
+            ),
+            refused=self._refusals.keys(),
+            created_at=self._created_at,
+            term=self._rooms.leadership.term(),
+        )
+        if self.routes.publish(table):
+            _log.info(
+                "routes_published",
+                number=self.routes.current().number,
+                endpoints=len(table.endpoints),
+                models=len(table.models),
+            )
+
+    async def _rest(self) -> None:
+        """Wait until something changes or falls due, and a moment more to take changes together."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._next_due_s()):
+                await self._woken.wait()
+        passed_s = self._rooms.clock.monotonic() - self._pass_at
+        await asyncio.sleep(max(0.0, self._options.wake_gap_s - passed_s))
+
+    def _next_due_s(self) -> float:
+        """Seconds to the next pass: an interval, or less when a wait of the pass's own ends."""
+        now, bounds = self._rooms.clock.monotonic(), self._options.bounds
+        ends = [
+            failures.until_at - now
+            for failures in self._records.cluster.failures.values()
+            if failures.until_at > now
+        ]
+        if not self._settling.is_over:
+            ends.append(settling.left_s(self._settling, now=now, window_s=bounds.settle_window_s))
+        return min([self._options.interval_s, *ends])
+
+    def _snapshot(self) -> Snapshot:
+        return Snapshot(
+            now=self._rooms.clock.monotonic(),
+            catalog=self._rooms.catalog.current(),
+            cluster=self._records.cluster,
+            settling=self._settling,
+            bounds=self._options.bounds,
+            missing_since=self._missing_since,
+            is_leader=self._was_leader,
+            seed=int(ids.token(8), 16),
+        )
+
+    def _control(self) -> ControlView:
+        now, window_s = self._rooms.clock.monotonic(), self._options.bounds.settle_window_s
+        left_s = settling.left_s(self._settling, now=now, window_s=window_s)
+        return ControlView(
+            version=__version__,
+            uptime_s=now - self._started_at,
+            is_leader=self._rooms.leadership.is_leader(),
+            term=self._rooms.leadership.term(),
+            settling_left_s=None if self._settling.is_over else left_s,
+            routes_number=self.routes.current().number,
+        )

@@ -1,0 +1,37 @@
+"""How the reconciler is set: its pace, its bounds, and the nodes that it awaits."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from llmgw.config.settings import ControlSettings
+from llmgw.domain.snapshots import Bounds
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """``interval_s`` is the longest time between two passes, ``wake_gap_s`` the shortest."""
+
+    interval_s: float = 5.0
+    wake_gap_s: float = 0.1
+    thread_above_s: float = 0.02
+    """A pass that is expected to take longer runs beside the event loop."""
+    bounds: Bounds = field(default_factory=Bounds)
+    expected_nodes: frozenset[str] = field(default_factory=frozenset)
+
+
+def of(control: ControlSettings, *, also_expected: Collection[str] = ()) -> Options:
+    """The options that settings stand for; ``also_expected`` are nodes known in another way."""
+    return Options(
+        interval_s=control.interval,
+        bounds=Bounds(
+            unreachable_after_s=control.unreachable_after,
+            lost_after_s=control.lost_after,
+            base_backoff_s=control.base_backoff,
+            max_backoff_s=control.max_backoff,
+            settle_window_s=control.settle_window,
+            port_range=control.port_range,
+        ),
+        expected_nodes=frozenset((*control.expect_nodes, *also_expected)),
+    )

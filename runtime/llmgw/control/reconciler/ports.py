@@ -1,0 +1,64 @@
+"""What the reconciler needs from the rooms around it; ``serve`` joins them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from llmgw.domain.catalog import Catalog
+from llmgw.domain.replicas import ShardSpec
+from llmgw.kit.clock import Clock
+
+
+class Dispatcher(Protocol):
+    """Sends orders to nodes without waiting; each raises ``NotConnected`` where there is no stream.
+
+    Orders are idempotent by shard id and keep their sequence on a node.
+    """
+
+    def start(self, node_id: str, spec: ShardSpec) -> None:
+        """Start a shard."""
+        ...
+
+    def stop(self, node_id: str, shard_id: str) -> None:
+        """End a shard."""
+        ...
+
+    def drain(self, node_id: str, shard_id: str) -> None:
+        """Let a shard take no new work."""
+        ...
+
+
+class Leadership(Protocol):
+    """Whether this control plane may change what runs."""
+
+    def is_leader(self) -> bool:
+        """A standby places, evicts, drains and stops nothing."""
+        ...
+
+    def term(self) -> int:
+        """The leader's term; 0 where nobody can depose it."""
+        ...
+
+
+class CatalogSource(Protocol):
+    """The current catalog."""
+
+    def current(self) -> Catalog:
+        """The catalog of this instant, as one value."""
+        ...
+
+    def subscribe(self, on_swap: Callable[[], None]) -> Callable[[], None]:
+        """Be told after each swap, until the returned function is called."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Rooms:
+    """All that surrounds the reconciler."""
+
+    catalog: CatalogSource
+    dispatcher: Dispatcher
+    leadership: Leadership
+    clock: Clock

@@ -1,0 +1,127 @@
+"""The cluster as it is known at this moment, and what the words of agents change in it.
+
+Lives on the control plane's event loop. The cluster is one frozen value, replaced at each change:
+whoever holds one reads it in peace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+
+from llmgw.control.inventory import fleet
+from llmgw.control.reconciler import adopting, reporting
+from llmgw.control.reconciler.ports import CatalogSource
+from llmgw.domain.nodes import HeartbeatFacts, Liveness, NodeFacts
+from llmgw.domain.replicas import ReplicaState, RunningShard, ShardReport
+from llmgw.domain.snapshots import Bounds, Cluster
+from llmgw.kit import logs
+from llmgw.kit.clock import Clock
+
+_log = logs.get(__name__)
+
+
+class Records:
+    """Hears what agents say; ``on_change`` is called when a pass should look."""
+
+    def __init__(
+        self,
+        *,
+        catalog: CatalogSource,
+        clock: Clock,
+        bounds: Bounds,
+        served: Collection[str],
+        on_change: Callable[[], None],
+    ) -> None:
+        """``served`` are replicas that an earlier process had published as ready."""
+        self.cluster = Cluster()
+        self._catalog = catalog
+        self._clock = clock
+        self._bounds = bounds
+        self._served = frozenset(served)
+        self._on_change = on_change
+
+    def register(self, facts: NodeFacts, running: tuple[RunningShard, ...]) -> tuple[str, ...]:
+        """Take a node and what it runs into the cluster; the shard ids that it shall stop."""
+        now = self._clock.monotonic()
+        node = fleet.registered(self.cluster.nodes.get(facts.node_id), facts, now=now)
+        nodes = {**self.cluster.nodes, facts.node_id: node}
+        adoption = adopting.adopt(
+            replace(self.cluster, nodes=nodes),
+            node_id=facts.node_id,
+            reported=running,
+            catalog=self._catalog.current(),
+            served=self._served,
+            now=now,
+        )
+        self.cluster = adoption.cluster
+        _note(facts.node_id, adoption)
+        self._on_change()
+        return tuple(adoption.unclaimed)
+
+    def heartbeat(self, node_id: str, beat: HeartbeatFacts) -> bool:
+        """Keep a node alive; false when it must register again first."""
+        node = self.cluster.nodes.get(node_id)
+        if node is None or node.liveness is Liveness.LOST:
+            return False
+        heard = fleet.heard(node, beat, now=self._clock.monotonic())
+        self.cluster = replace(self.cluster, nodes={**self.cluster.nodes, node_id: heard})
+        if fleet.qualifies_anew(node.facts, heard.facts):
+            _log.info(
+                "node_changed",
+                node=node_id,
+                memory_mb=heard.facts.memory_total_mb,
+                engines=" ".join(sorted(heard.facts.engine_versions)),
+                weights=len(heard.facts.weights),
+            )
+            self._on_change()
+        elif node.liveness is not Liveness.READY:
+            _log.info("node_back", node=node_id)
+            self._on_change()
+        return True
+
+    def shard_report(self, report: ShardReport) -> None:
+        """Take in where a shard stands."""
+        before = self.cluster
+        self.cluster = reporting.reported(
+            before, report, now=self._clock.monotonic(), avoid_s=self._bounds.avoid_s
+        )
+        replica = self.cluster.replicas.get(report.replica_id)
+        held = before.replicas.get(report.replica_id)
+        state = None if replica is None else replica.state
+        if held is None or held.state is not state or report.state.is_final:
+            level = _log.warning if state is ReplicaState.FAILED else _log.info
+            level(
+                "shard_reported",
+                node=report.node_id,
+                shard=report.shard_id,
+                state=report.state,
+                replica_state=state,
+                error=report.error or None,
+                exit_code=report.exit_code,
+            )
+            self._on_change()
+
+    def stream_lost(self, node_id: str) -> None:
+        """A node cannot be told anything for now; only silence makes it unreachable."""
+        node = self.cluster.nodes.get(node_id)
+        if node is not None:
+            gone = fleet.disconnected(node, now=self._clock.monotonic())
+            self.cluster = replace(self.cluster, nodes={**self.cluster.nodes, node_id: gone})
+
+    def excuse(self, *, stalled_s: float, now: float) -> None:
+        """This process stood still, so nobody could be heard; silence is counted without it."""
+        nodes = fleet.excused(self.cluster.nodes, stalled_s=stalled_s, now=now)
+        self.cluster = replace(self.cluster, nodes=nodes)
+
+
+def _note(node_id: str, adoption: adopting.Adoption) -> None:
+    for shard_id, why in adoption.unclaimed.items():
+        _log.warning("shard_unclaimed", node=node_id, shard=shard_id, reason=why)
+    if adoption.adopted or adoption.ended:
+        _log.info(
+            "node_adopted",
+            node=node_id,
+            adopted=" ".join(adoption.adopted) or None,
+            ended=" ".join(adoption.ended) or None,
+        )

@@ -1,0 +1,173 @@
+"""The route table that follows from catalog and replicas, and who is told when it changes.
+
+A ready replica is an endpoint, and stays one while a restarted agent looks at it again. One that
+drains is listed as draining until its stop is asked. After a restart of the control plane the
+endpoints of the last table stand until their node has spoken or has had the time to.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+
+from llmgw.control.reconciler import wanting
+from llmgw.domain import listing
+from llmgw.domain.catalog import Catalog, Model
+from llmgw.domain.replicas import Replica, ReplicaState
+from llmgw.domain.routes import Endpoint, EndpointState, ModelState, RouteTable
+from llmgw.domain.snapshots import Snapshot
+from llmgw.kit import logs
+
+LOADING_RETRY_S = 10
+LONGEST_RETRY_S = 60
+
+_log = logs.get(__name__)
+
+
+class Routes:
+    """The current table; fits the gateway's ``RouteSource``."""
+
+    def __init__(self, table: RouteTable) -> None:
+        """Begin with a table, such as the last one of an earlier process."""
+        self._table = table
+        self._subscribers: list[Callable[[RouteTable], None]] = []
+
+    def current(self) -> RouteTable:
+        """The table that holds now."""
+        return self._table
+
+    def subscribe(self, callback: Callable[[RouteTable], None]) -> Callable[[], None]:
+        """Have ``callback`` called with each later table; call what is returned to end that."""
+        self._subscribers.append(callback)
+
+        def unsubscribe() -> None:
+            if callback in self._subscribers:
+                self._subscribers.remove(callback)
+
+        return unsubscribe
+
+    def publish(self, table: RouteTable) -> bool:
+        """Make a table current under the next number, unless it says what the current one says."""
+        numbered = replace(table, number=self._table.number)
+        if numbered == self._table:
+            return False
+        self._table = replace(table, number=self._table.number + 1)
+        for callback in tuple(self._subscribers):
+            try:
+                callback(self._table)
+            except Exception as error:  # noqa: BLE001 - one reader's fault is not the others'
+                _log.error("route_subscriber_failed", error=repr(error), exc=error)
+        return True
+
+
+def build(
+    snapshot: Snapshot,
+    *,
+    carried: Sequence[Endpoint],
+    refused: Collection[str],
+    created_at: int,
+    term: int,
+) -> RouteTable:
+    """The table of one instant, without a number.
+
+    ``carried`` are endpoints of an earlier table whose nodes may still return, ``refused`` models
+    that the last pass could not place, ``created_at`` what ``/v1/models`` shows as their age.
+    """
+    catalog = snapshot.catalog
+    replicas = sorted(snapshot.cluster.replicas.values(), key=lambda r: r.replica_id)
+    own = [e for replica in replicas if (e := _endpoint(replica, catalog)) is not None]
+    endpoints = (*own, *_still_valid(carried, catalog, besides={e.endpoint_id for e in own}))
+    serving = {name for e in endpoints if e.state is EndpointState.READY for name in e.models}
+    running = wanting.counting(replicas)
+    return RouteTable(
+        term=term,
+        endpoints=endpoints,
+        models={
+            name: listing.routed(
+                model,
+                catalog=catalog,
+                state=ModelState.READY
+                if name in serving
+                else _waiting(
+                    model, running=len(running.get(name, ())), is_refused=name in refused
+                ),
+                created_at=created_at,
+                retry_after_s=None if name in serving else _retry_after_s(name, snapshot),
+            )
+            for name, model in catalog.models.items()
+        },
+        canonical=catalog.canonical,
+    )
+
+
+def carried_over(
+    last: RouteTable | None, *, registered: Collection[str], is_awaited: bool
+) -> tuple[Endpoint, ...]:
+    """Endpoints of the last table whose node has not registered since, while nodes are awaited."""
+    if last is None or not is_awaited:
+        return ()
+    return tuple(e for e in last.endpoints if e.node_id and e.node_id not in registered)
+
+
+def _endpoint(replica: Replica, catalog: Catalog) -> Endpoint | None:
+    model = catalog.models.get(replica.model)
+    profile = None if model is None else model.profile(replica.profile)
+    leader, url, state = replica.leader, replica.url, _endpoint_state(replica)
+    if model is None or profile is None or leader is None or url is None or state is None:
+        return None
+    return Endpoint(
+        endpoint_id=replica.replica_id,
+        url=url,
+        models=model.names,
+        engine=profile.engine,
+        node_id=leader.node_id,
+        pool=replica.pool,
+        weight=profile.weight or 1.0,
+        state=state,
+        upstream_model=model.name,
+        context_length=model.context_length,
+        capabilities=model.capabilities,
+    )
+
+
+def _endpoint_state(replica: Replica) -> EndpointState | None:
+    """Nothing for a replica that has never served, or whose end has been asked for."""
+    if replica.ready_at is None or any(s.is_stop_asked for s in replica.shards):
+        return None
+    match replica.state:
+        case ReplicaState.READY | ReplicaState.STARTING:
+            return EndpointState.READY
+        case ReplicaState.DRAINING:
+            return EndpointState.DRAINING
+        case ReplicaState.FAILED | ReplicaState.STOPPED:
+            return None
+
+
+def _still_valid(
+    carried: Sequence[Endpoint], catalog: Catalog, *, besides: Collection[str]
+) -> list[Endpoint]:
+    return [
+        e
+        for e in carried
+        if e.endpoint_id not in besides and any(name in catalog.canonical for name in e.models)
+    ]
+
+
+def _waiting(model: Model, *, running: int, is_refused: bool) -> ModelState:
+    """What a request for a model without an endpoint is told."""
+    if running:
+        return ModelState.LOADING
+    if wanting.wanted(model, running=0) > 0:
+        return ModelState.NOT_PLACED if is_refused else ModelState.LOADING
+    is_on_demand = model.scaling is not None and model.scaling.is_on_demand and model.profiles
+    return ModelState.ON_DEMAND if is_on_demand else ModelState.NOT_PLACED
+
+
+def _retry_after_s(name: str, snapshot: Snapshot) -> int:
+    """When to ask again; constant while nothing changes, or each pass would publish anew."""
+    failures = snapshot.cluster.failures.get(name)
+    if failures is None or failures.until_at <= snapshot.now:
+        return LOADING_RETRY_S
+    wait_s = math.ceil(failures.until_at - failures.failed_at)
+    return min(LONGEST_RETRY_S, max(LOADING_RETRY_S, wait_s))

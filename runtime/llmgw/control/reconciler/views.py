@@ -1,0 +1,216 @@
+"""Shows the cluster to people and programs: one pure function a kind of thing.
+
+The reconciler calls these for the admin API; nothing is decided from what they return.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from llmgw.control.inventory import claims as claiming
+from llmgw.control.inventory.claims import Claims
+from llmgw.control.reconciler import draining, gates, wanting
+from llmgw.domain.catalog import Model
+from llmgw.domain.nodes import Gpu, Liveness, Node
+from llmgw.domain.replicas import Replica, ReplicaState, Shard
+from llmgw.domain.snapshots import Failures, Snapshot
+from llmgw.domain.views import (
+    FailureView,
+    GpuUse,
+    GpuView,
+    ModelStatus,
+    ModelView,
+    NodeView,
+    ReplicaView,
+    ShardView,
+)
+
+
+def nodes(snapshot: Snapshot) -> tuple[NodeView, ...]:
+    """Every known node, lost ones too, in the order of their ids."""
+    cluster = snapshot.cluster
+    book = claiming.by_node(cluster, now=snapshot.now)
+    replica_ids: dict[str, list[str]] = {node_id: [] for node_id in cluster.nodes}
+    for replica in cluster.replicas.values():
+        for node_id in {shard.node_id for shard in replica.shards} & replica_ids.keys():
+            replica_ids[node_id].append(replica.replica_id)
+    stray_ids: dict[str, list[str]] = {}
+    for stray in cluster.strays.values():
+        stray_ids.setdefault(stray.node_id, []).append(stray.shard_id)
+    return tuple(
+        _node(
+            node,
+            book[node_id],
+            now=snapshot.now,
+            replica_ids=sorted(replica_ids[node_id]),
+            stray_ids=sorted(stray_ids.get(node_id, ())),
+        )
+        for node_id, node in sorted(cluster.nodes.items())
+    )
+
+
+def replicas(snapshot: Snapshot) -> tuple[ReplicaView, ...]:
+    """Every replica that holds something on a node, in the order of their ids."""
+    return tuple(
+        _replica(replica, snapshot) for _, replica in sorted(snapshot.cluster.replicas.items())
+    )
+
+
+def models(snapshot: Snapshot, *, refusals: Mapping[str, str]) -> tuple[ModelView, ...]:
+    """Every catalog entry in the order of their names; ``refusals`` are those of the last pass."""
+    by_model: dict[str, list[Replica]] = {}
+    for replica in snapshot.cluster.replicas.values():
+        by_model.setdefault(replica.model, []).append(replica)
+    return tuple(
+        _model(model, by_model.get(name, ()), snapshot, refusal=refusals.get(name, ""))
+        for name, model in sorted(snapshot.catalog.models.items())
+    )
+
+
+def _node(
+    node: Node, claims: Claims, *, now: float, replica_ids: Sequence[str], stray_ids: Sequence[str]
+) -> NodeView:
+    facts = node.facts
+    total_mb, claimed_mb = facts.memory_total_mb, round(claims.memory_mb)
+    is_unprobed = not facts.engines_probed and not facts.engine_versions
+    return NodeView(
+        node_id=node.node_id,
+        state=node.state,
+        last_seen_s=now - node.last_seen_at,
+        is_connected=node.is_connected,
+        flag_reason=node.flag_reason,
+        hostname=facts.hostname,
+        mgmt_addr=facts.mgmt_addr,
+        agent_version=facts.agent_version,
+        labels=facts.labels,
+        host=facts.host,
+        gpus=tuple(_gpu(gpu, claims, node) for gpu in facts.gpus),
+        fabrics=facts.fabrics,
+        memory_total_mb=total_mb,
+        memory_claimed_mb=claimed_mb,
+        memory_available_mb=None if total_mb is None else total_mb - claimed_mb,
+        storage=facts.storage,
+        weights=facts.weights,
+        engine_versions=None if is_unprobed else facts.engine_versions,
+        replica_ids=tuple(replica_ids),
+        stray_shard_ids=tuple(stray_ids),
+    )
+
+
+def _gpu(gpu: Gpu, claims: Claims, node: Node) -> GpuView:
+    problems = claiming.problems(gpu, claims)
+    holder = claims.gpus.get(gpu.index)
+    if not problems and holder is None and node.liveness is not Liveness.READY:
+        problems = (f"its node is {node.liveness}",)
+    use = GpuUse.FREE if holder is None else GpuUse.USED
+    return GpuView(
+        index=gpu.index,
+        gpu_class=gpu.gpu_class,
+        use=GpuUse.UNHEALTHY if problems else use,
+        name=gpu.name,
+        uuid=gpu.uuid,
+        replica_id=holder,
+        memory_total_mib=gpu.memory_total_mib,
+        memory_used_mib=gpu.memory_used_mib,
+        utilization_percent=gpu.utilization_percent,
+        temperature_c=gpu.temperature_c,
+        problems=problems,
+    )
+
+
+def _replica(replica: Replica, snapshot: Snapshot) -> ReplicaView:
+    model = snapshot.catalog.models.get(replica.model)
+    profile = None if model is None else model.profile(replica.profile)
+    ready_at = replica.ready_at
+    return ReplicaView(
+        replica_id=replica.replica_id,
+        model=replica.model,
+        profile=replica.profile,
+        engine=profile.engine if profile is not None else "",
+        state=replica.state,
+        age_s=snapshot.now - replica.created_at,
+        shards=tuple(_shard(shard, now=snapshot.now) for shard in replica.shards),
+        want_shards=replica.want_shards,
+        url=replica.url,
+        pool=replica.pool,
+        fabric=replica.fabric,
+        ready_s=None if ready_at is None else snapshot.now - ready_at,
+        is_stale_profile=model is not None and draining.is_stale(replica, model),
+        is_assembling=replica.adopted_at is not None,
+        drain_reason=replica.failure or replica.drain_reason,
+    )
+
+
+def _shard(shard: Shard, *, now: float) -> ShardView:
+    return ShardView(
+        shard_id=shard.shard_id,
+        node_id=shard.node_id,
+        rank=shard.rank,
+        state=shard.state,
+        since_s=now - shard.since_at,
+        http_port=shard.http_port or None,
+        gpu_indices=shard.gpu_indices,
+        error=shard.error,
+        exit_code=shard.exit_code,
+        last_output=shard.last_output,
+        fetch=shard.fetch,
+    )
+
+
+def _model(model: Model, held: Sequence[Replica], snapshot: Snapshot, *, refusal: str) -> ModelView:
+    states = [replica.state for replica in held]
+    ready, starting = states.count(ReplicaState.READY), states.count(ReplicaState.STARTING)
+    want = wanting.wanted(model, running=ready + starting)
+    shut = [g for g in gates.of(model, snapshot, running=ready + starting) if not g.is_open]
+    is_short = ready + starting < want
+    failures = snapshot.cluster.failures.get(model.name)
+    is_resting = failures is not None and failures.until_at > snapshot.now
+    return ModelView(
+        name=model.name,
+        status=_status(
+            model, ready=ready, starting=starting, is_resting=is_resting, is_refused=bool(refusal)
+        ),
+        want=want,
+        ready=ready,
+        starting=starting,
+        draining=states.count(ReplicaState.DRAINING),
+        source=model.source,
+        aliases=model.aliases,
+        fallbacks=model.fallbacks,
+        profiles=tuple(profile.name for profile in model.profiles),
+        scaling=model.scaling,
+        is_simulated=model.is_simulated,
+        capabilities=model.capabilities,
+        context_length=model.context_length,
+        description=model.description,
+        reason=(shut[0].detail if shut else refusal) if is_short else "",
+        backoff_left_s=failures.until_at - snapshot.now if failures and is_resting else None,
+        last_failure=None if failures is None else _failure(failures, now=snapshot.now),
+    )
+
+
+def _status(
+    model: Model, *, ready: int, starting: int, is_resting: bool, is_refused: bool
+) -> ModelStatus:
+    if ready:
+        return ModelStatus.READY
+    if starting:
+        return ModelStatus.LOADING
+    if wanting.wanted(model, running=0) > 0:
+        if is_resting:
+            return ModelStatus.BACKOFF
+        return ModelStatus.UNPLACED if is_refused else ModelStatus.LOADING
+    if model.scaling is not None and model.scaling.is_on_demand and model.profiles:
+        return ModelStatus.ON_DEMAND
+    return ModelStatus.OFF
+
+
+def _failure(failures: Failures, *, now: float) -> FailureView:
+    return FailureView(
+        replica_id=failures.replica_id,
+        error=failures.error,
+        ago_s=now - failures.failed_at,
+        node_id=failures.node_id,
+        exit_code=failures.exit_code,
+        last_output=failures.last_output,
+    )
