@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from llmgw.control.inventory import claims as claiming
 from llmgw.control.inventory.claims import Claims
-from llmgw.control.placement import ports, reasons
+from llmgw.control.placement import reasons, tcp_ports
 from llmgw.domain import weights
 from llmgw.domain.catalog import Profile
 from llmgw.domain.nodes import Gpu, Liveness, Node, Storage
@@ -165,7 +165,7 @@ def _fabric(where: Site, need: Need) -> str | None:
 
 def _ports(where: Site, need: Need) -> str | None:
     port_range = where.node.facts.port_range or need.port_range
-    free = ports.lowest_free(
+    free = tcp_ports.lowest_free(
         port_range, taken=where.claims.taken_ports, how_many=need.ports_per_node
     )
     if len(free) == need.ports_per_node:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from llmgw.control.inventory import claims as claiming
-from llmgw.control.placement import cards, fitting, ports, reasons, scoring
+from llmgw.control.placement import cards, fitting, reasons, scoring, tcp_ports
 from llmgw.control.placement.fitting import Need, Refusal, Site
 from llmgw.domain.catalog import Model, Profile
 from llmgw.domain.snapshots import Bounds, Cluster, Failures
@@ -218,7 +218,7 @@ def pool_name(site: Site, profile: Profile, *, fabric: str) -> str:
 def _slot(site: Site, need: Need, *, rank: int, fabric: str, handed: set[int]) -> Slot:
     facts, profile = site.node.facts, need.profile
     is_leader_of_many = need.is_multi_node and rank == 0
-    given = ports.lowest_free(
+    given = tcp_ports.lowest_free(
         facts.port_range or need.port_range,
         taken=site.claims.taken_ports | handed,
         how_many=2 if is_leader_of_many else 1,

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from llmgw import __version__
-from llmgw.control.reconciler import deciding, explaining, routing, settling, views, wanting
+from llmgw.control.reconciler import deciding, explaining, routing, settling, showing, wanting
 from llmgw.control.reconciler.applying import Applier
 from llmgw.control.reconciler.options import Options
 from llmgw.control.reconciler.ports import Rooms
@@ -116,15 +116,15 @@ class Reconciler:
 
     def nodes(self) -> tuple[NodeView, ...]:
         """Every known node, lost ones too, in the order of their ids."""
-        return views.nodes(self._snapshot())
+        return showing.nodes(self._snapshot())
 
     def models(self) -> tuple[ModelView, ...]:
         """Every catalog entry, in the order of their names."""
-        return views.models(self._snapshot(), refusals=self._refusals)
+        return showing.models(self._snapshot(), refusals=self._refusals)
 
     def replicas(self) -> tuple[ReplicaView, ...]:
         """Every replica that holds something on a node, in the order of their ids."""
-        return views.replicas(self._snapshot())
+        return showing.replicas(self._snapshot())
 
     def explain(self, model: str) -> PlacementView:
         """Why a model is or is not placed; ``Unknown`` when there is no such."""
