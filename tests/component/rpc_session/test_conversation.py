@@ -270,7 +270,7 @@ async def test_the_end_of_a_shard_is_told_after_the_silence_and_nothing_stale_is
 async def test_five_questions_at_once_get_their_own_answers(plane, agent):
     agent.orders.logs = {f"s.{n}": tuple(f"{n}:{i}" for i in range(10)) for n in range(5)}
     tails = await asyncio.gather(
-        *(plane.dispatcher.logs("node01", f"s.{n}", n + 1) for n in range(5))
+        *(plane.dispatcher.logs(node_id="node01", source=f"s.{n}", lines=n + 1) for n in range(5))
     )
     for n, tail in enumerate(tails):
         assert tail.lines == agent.orders.logs[f"s.{n}"][-(n + 1) :]
@@ -279,12 +279,12 @@ async def test_five_questions_at_once_get_their_own_answers(plane, agent):
 
 async def test_an_unknown_log_is_an_error_and_not_an_empty_log(plane, agent):
     with pytest.raises(Unknown, match="no log 'nope'"):
-        await plane.dispatcher.logs("node01", "nope", 5)
+        await plane.dispatcher.logs(node_id="node01", source="nope", lines=5)
 
 
 async def test_a_log_too_long_for_a_message_keeps_its_newest_lines(plane, agent):
     agent.orders.logs["agent"] = tuple(f"{n} " + "x" * 100_000 for n in range(2000))
-    tail = await plane.dispatcher.logs("node01", "agent", 2000)
+    tail = await plane.dispatcher.logs(node_id="node01", source="agent", lines=2000)
     assert tail.lines[-1].startswith("1999 ")
     assert agent.session.status.sessions == 1
 
@@ -292,12 +292,12 @@ async def test_a_log_too_long_for_a_message_keeps_its_newest_lines(plane, agent)
 async def test_a_node_that_does_not_answer_is_waited_for_in_vain_but_not_for_ever(plane, agent):
     agent.orders.log_sources = lambda: 1 / 0
     with pytest.raises(DeadlinePassed):
-        await plane.dispatcher.logs("node01", "agent", 5)
+        await plane.dispatcher.logs(node_id="node01", source="agent", lines=5)
 
 
 async def test_a_question_ends_with_the_stream(plane, agent):
     agent.orders.log_sources = lambda: 1 / 0
-    asked = asyncio.create_task(plane.dispatcher.logs("node01", "agent", 5))
+    asked = asyncio.create_task(plane.dispatcher.logs(node_id="node01", source="agent", lines=5))
     await asyncio.sleep(0.05)
     plane.connections.end_all(Unavailable("try again"))
     with pytest.raises(NotConnected):

@@ -40,7 +40,7 @@ class Dispatcher:
         message = wire_shards.pack_drain(shard_id, term=self._leadership.term())
         self._connections.find(node_id).send(message)
 
-    async def logs(self, node_id: str, source: str, lines: int = 0) -> LogTail:
+    async def logs(self, *, node_id: str, source: str, lines: int = 0) -> LogTail:
         """The tail of one of the node's logs; ``Unknown`` source, ``DeadlinePassed`` after 10 s."""
         connection = self._connections.find(node_id)
         return await self._questions.ask(

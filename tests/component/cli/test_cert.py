@@ -1,0 +1,70 @@
+"""``llmgw ctl cert`` through its real door: from nothing to pairs that can be believed."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from llmgw.rpc import authority, certificates
+from tests.fakes import commands
+
+
+@pytest.fixture
+def site(tmp_path):
+    """Runs ``llmgw ctl cert`` against an authority made for the test."""
+
+    def run(*args):
+        return commands.run("ctl", "cert", *args, "--dir", str(tmp_path / "ca"))
+
+    assert run("init-ca").returncode == 0
+    return run
+
+
+def test_four_commands_make_a_site_that_trusts_itself(site, tmp_path):
+    out = str(tmp_path / "out")
+    server = site(
+        "issue-server", "cp1", "--host", "10.0.0.1", "--host", "cp1.lab", "--out", out, "--json"
+    )
+    node = site("issue-client", "node01", "--out", out)
+    assert (server.returncode, node.returncode) == (0, 0), server.stderr + node.stderr
+    assert json.loads(server.stdout)["hosts"] == ["cp1", "cp1.lab", "10.0.0.1"]
+    assert "node01.key" in node.stdout
+    problems = certificates.check_own_pair(
+        ca=tmp_path / "out" / "ca.pem",
+        cert=tmp_path / "out" / "node01.pem",
+        key=tmp_path / "out" / "node01.key",
+        node_id="node01",
+        now=time.time(),
+    )
+    assert problems == ()
+
+
+def test_an_existing_authority_is_refused_with_exit_code_5(site):
+    again = site("init-ca")
+    assert again.returncode == 5
+    assert "would cut off every node" in again.stderr
+
+
+def test_inspect_tells_people_and_programs_the_same(site, tmp_path):
+    ca = str(tmp_path / "ca" / "ca.pem")
+    shown = commands.run("ctl", "cert", "inspect", ca)
+    document = json.loads(commands.run("ctl", "cert", "inspect", ca, "--json").stdout)
+    assert document["ok"]
+    assert document["is_ca"]
+    for value in (document["subject"], document["fingerprint"], document["not_after_at"]):
+        assert value in shown.stdout
+
+
+def test_inspect_of_an_expired_certificate_says_no(tmp_path):
+    issued = authority.init_ca(tmp_path, now=time.time() - 40 * 86400, days=30)
+    done = commands.run("ctl", "cert", "inspect", str(issued.cert))
+    assert done.returncode == 7
+    assert "expired on" in done.stderr
+
+
+def test_inspect_of_nothing_is_exit_code_4(tmp_path):
+    done = commands.run("ctl", "cert", "inspect", str(tmp_path / "absent.pem"))
+    assert done.returncode == 4
+    assert "no such file" in done.stderr

@@ -1,0 +1,48 @@
+"""What a heartbeat repeats, and what it does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from llmgw.agent.beats import Beats
+from llmgw.domain.nodes import HeartbeatFacts, LocalWeights, NodeFacts, Storage
+
+WEIGHTS = (LocalWeights(path="/w/a.gguf", size_bytes=1),)
+REGISTERED = NodeFacts(node_id="n", weights=WEIGHTS, engine_versions={"sim": "1"})
+SAME = HeartbeatFacts(
+    storage=(Storage(path="/w", free_bytes=1, total_bytes=2),),
+    memory_total_mb=1000,
+    weights=WEIGHTS,
+    engine_versions={"sim": "1"},
+)
+
+
+def test_what_the_registration_said_is_not_repeated_but_space_and_memory_are():
+    assert Beats(REGISTERED).news(SAME) == replace(SAME, weights=None, engine_versions=None)
+
+
+def test_a_change_that_could_not_be_sent_is_said_again():
+    beats = Beats(REGISTERED)
+    changed = replace(SAME, engine_versions={"sim": "2"})
+    assert beats.news(changed) == beats.news(changed)
+    assert beats.news(changed).engine_versions == {"sim": "2"}
+    beats.said(beats.news(changed))
+    assert beats.news(changed).engine_versions is None
+
+
+def test_a_list_that_became_empty_is_news():
+    beat = Beats(REGISTERED).news(replace(SAME, weights=(), engine_versions={}))
+    assert (beat.weights, beat.engine_versions) == ((), {})
+
+
+def test_a_list_that_was_not_read_is_no_news_and_changes_nothing():
+    beats = Beats(REGISTERED)
+    beats.said(beats.news(replace(SAME, weights=None)))
+    assert beats.news(SAME).weights is None
+
+
+def test_a_problem_is_said_once():
+    beats = Beats(REGISTERED)
+    trouble = replace(SAME, new_problems=("card 0: ECC",))
+    beats.said(beats.news(trouble))
+    assert beats.news(trouble).new_problems == ()
