@@ -66,6 +66,7 @@ SILENT_NODE = NodeView(
     state="unreachable",
     last_seen_s=252.0,
     is_connected=False,
+    replica_ids=("small-5e6f7a8b",),
     stray_shard_ids=("old-00000000.0",),
 )
 """A node of an agent that told almost nothing."""

@@ -55,7 +55,7 @@ def test_nodes_are_a_plain_table_on_a_pipe(admin):
         "NODE", "STATE", "SEEN", "GPUS", "MEMORY FREE", "DISK FREE", "FABRIC", "ENGINES", "RUNNING",
     ]  # fmt: skip
     assert cells(silent) == [
-        "cpu01", "unreachable", "4m12s", "none", "-", "-", "none", "-", "none",
+        "cpu01", "unreachable", "4m12s", "none", "-", "-", "none", "-", "small-5e6f7a8b",
     ]  # fmt: skip
     assert stream == "  its agent has no connection to this control plane"
     assert stray == "  told to stop, not yet confirmed: old-00000000.0"
