@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import math
 import re
 from collections.abc import Mapping
@@ -159,6 +160,7 @@ _TOKENS = re.compile(r"[^a-z0-9]+")
 _NOT_MODELS = frozenset({"sxm4", "sxm5", "pcie"})
 
 
+@functools.lru_cache(maxsize=1024)
 def gpu_class(*, name: str, memory_total_mib: int) -> str:
     """The class of a card: ``NVIDIA H100 80GB HBM3`` with 81559 MiB is ``h100-80g``."""
     stripped = name.lower().strip().removeprefix("nvidia ").removeprefix("tesla ")
