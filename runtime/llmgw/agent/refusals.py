@@ -27,6 +27,9 @@ _HINTS = (
         "it does not speak TLS; give it certificates (agent_tls), or write http:// here",
     ),
     ("Expected SETTINGS", "something else than a control plane's agent port answers there"),
+    ("Connection refused", "nothing listens there; is the control plane running?"),
+    ("ping timeout", "it answers no more; the network or the machine is gone"),
+    ("Stream removed", "the connection was closed; the control plane ended or restarts"),
 )
 _CLOSED_IN_HANDSHAKE = (
     "it closed the connection during the handshake, which it does without a reason when it does "
