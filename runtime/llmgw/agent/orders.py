@@ -68,6 +68,7 @@ class Orders:
         Those that serve are READY when this returns, so that nobody takes them for starting anew;
         one that does not answer at once is waited for in the background.
         """
+        self._weights.prepare()
         looks = []
         for found in await self._supervisor.recover(self._handling):
             shard_id = found.shard.spec.shard_id

@@ -36,6 +36,48 @@ async def test_a_started_shard_goes_through_every_state_to_ready_and_to_stopped(
         assert list(made.work_dir.glob("shard-*")) == []
 
 
+@pytest.mark.parametrize("at", ["pending", "starting", "loading", "ready", "draining"])
+async def test_a_stop_in_any_state_ends_in_stopped_with_nothing_alive(tmp_path, at):
+    pids = tmp_path / "pids"
+    async with parts(tmp_path) as made:
+
+        def stop(report):
+            if report.state == at:
+                made.orders.stop(report.shard_id)
+                made.orders.stop(report.shard_id)
+
+        made.on_report = stop
+        made.orders.start(spec("--children", "1", "--pid-file", str(pids), port=free_port()))
+        if at == "draining":
+            await made.until(ShardState.READY)
+            made.orders.drain("demo-1.0")
+        await made.until(ShardState.STOPPED)
+        assert made.states().count("stopped") == 1
+        assert "failed" not in made.states()
+        everyone = await read_pids(pids) if pids.exists() else []
+        assert [pid for pid in everyone if is_alive(pid)] == []
+        assert list(made.work_dir.glob("shard-*")) == []
+
+
+@pytest.mark.parametrize("at", ["starting", "loading", "ready", "draining"])
+async def test_an_engine_killed_in_any_state_ends_in_failed_once(tmp_path, at):
+    async with parts(tmp_path) as made:
+
+        def kill(report):
+            if report.state == at:
+                os.kill(made.pid(), signal.SIGKILL)
+
+        made.on_report = kill
+        made.orders.start(spec(port=free_port()))
+        if at == "draining":
+            await made.until(ShardState.READY)
+            made.orders.drain("demo-1.0")
+        failed = await made.until(ShardState.FAILED)
+        assert failed.exit_code == -signal.SIGKILL
+        assert made.states()[-1] == "failed"
+        assert made.states().count("failed") == 1
+
+
 async def test_a_repeated_start_keeps_the_process_and_tells_its_state_again(tmp_path):
     async with parts(tmp_path) as made:
         wanted = spec(port=free_port())

@@ -334,6 +334,13 @@ async def test_a_source_that_names_no_file_is_refused_with_advice(shelf, source,
         await shelf.ensure(source, on_progress=silent)
 
 
+def test_the_folder_is_made_beforehand_or_its_lack_told(tmp_path):
+    Weights(folder=str(tmp_path / "new" / "cache"), clock=SystemClock()).prepare()
+    assert (tmp_path / "new" / "cache").is_dir()
+    (tmp_path / "file").touch()
+    Weights(folder=str(tmp_path / "file" / "cache"), clock=SystemClock()).prepare()
+
+
 async def test_a_bare_model_id_is_left_to_the_engine(shelf):
     assert await shelf.ensure("Org/Model", on_progress=silent) == "Org/Model"
 

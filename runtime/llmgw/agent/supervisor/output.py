@@ -105,7 +105,7 @@ def _last_bytes(path: Path, count: int) -> bytes:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - count))
             return file.read(count)
-    except FileNotFoundError:
+    except OSError:
         return b""
 
 

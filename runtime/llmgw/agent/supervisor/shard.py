@@ -85,11 +85,6 @@ class SupervisedShard:
     def _is_loading(self) -> bool:
         return self.state is ShardState.LOADING
 
-    @property
-    def output(self) -> Output:
-        """What its processes printed."""
-        return self._output
-
     def running(self) -> RunningShard:
         """The shard as it is listed when the agent registers."""
         return wording.running(self.spec, self.state)
@@ -110,6 +105,8 @@ class SupervisedShard:
 
         Cancelled half-way it leaves what it started to ``stop``, or to the next agent.
         """
+        if self.state is not ShardState.PENDING:
+            raise Conflict(f"shard {self.spec.shard_id} is {self.state} and cannot be launched")
         if not commands:
             raise Invalid(f"shard {self.spec.shard_id} has no command to start")
         self._stop_plan, self._check = stop_plan, check
@@ -211,10 +208,14 @@ class SupervisedShard:
             process.release()
 
     def _spawn(self, order: int, command: Command) -> processes.Process:
+        try:
+            output = self._output.file(order=order, name=command.name)
+        except OSError as error:
+            raise EngineFailed(f"{command.name}: its output has no place: {error}") from error
         process = processes.spawn(
             command,
             folder=self._around.workdir.path,
-            output=self._output.file(order=order, name=command.name),
+            output=output,
             mark=str(self._state_file),
         )
         self._processes.append(process)
@@ -297,7 +298,7 @@ class SupervisedShard:
         """The last state: the file goes, the reason and the newest output are told."""
         for process in self._processes:
             process.release()
-        adoption.remove(self._state_file)
+        self._forget()
         is_failure = to is ShardState.FAILED
         tail = self._output.tail(REPORTED_LINES) if is_failure else ()
         report = replace(self._report(to), error=error, exit_code=exit_code, last_output=tail)
@@ -317,6 +318,13 @@ class SupervisedShard:
             shard_id=self.spec.shard_id,
             state=state,
         )
+
+    def _forget(self) -> None:
+        try:
+            adoption.remove(self._state_file)
+        except OSError as error:
+            # What is left tells the next agent of processes that it will not find.
+            _log.warning("state_not_removed", path=str(self._state_file), error=str(error))
 
     def _save(self, record: Record) -> None:
         self._record = record

@@ -184,15 +184,15 @@ class Supervisor:
 
     async def _trim_forever(self) -> None:
         while True:
-            for shard_id in self.log_sources():
-                try:
-                    await asyncio.to_thread(self._trim, shard_id)
-                except OSError as error:
-                    _log.warning("output_not_trimmed", shard=shard_id, error=str(error))
+            await asyncio.to_thread(self._trim_all)
             await asyncio.sleep(_TRIM_INTERVAL_S)
 
-    def _trim(self, shard_id: str) -> None:
-        self._output(shard_id).trim(max_bytes=self._around.settings.max_log_bytes)
+    def _trim_all(self) -> None:
+        for shard_id in self.log_sources():
+            try:
+                self._output(shard_id).trim(max_bytes=self._around.settings.max_log_bytes)
+            except OSError as error:
+                _log.warning("output_not_trimmed", shard=shard_id, error=str(error))
 
     def _output(self, shard_id: str) -> Output:
         folder = self._around.workdir.output / shard_id

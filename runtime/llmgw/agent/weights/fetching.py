@@ -56,6 +56,14 @@ class Weights:
         self._flights: dict[str, _Flight] = {}
         self._tasks = Tasks(owner="weights")
 
+    def prepare(self) -> None:
+        """Make the folder, so that a fresh node can report its disk; a failure is only told."""
+        if self._folder is not None:
+            try:
+                self._folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+            except OSError as error:
+                _log.warning("weights_dir_not_made", path=str(self._folder), error=str(error))
+
     async def ensure(self, source: str, *, on_progress: OnProgress) -> str:
         """What the engine is to open, fetched first if it is remote.
 
