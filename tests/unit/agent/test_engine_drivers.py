@@ -168,6 +168,15 @@ def test_without_settings_a_llama_server_on_path_is_found_before_our_own(tmp_pat
     assert own == (sys.executable, "-m", "llmgw", "llama-server")
 
 
+def test_the_programs_of_all_engines_are_what_their_drivers_start():
+    engines = registry.build(AgentSettings(), mgmt_addr="10.0.0.5", environ={"PATH": ""})
+    words = programs.programs(AgentSettings().engines, environ={"PATH": ""})
+    assert set(words) == set(engines.names)
+    for name, begins in words.items():
+        [command] = engines.get(name).commands(shard(profile(name)))
+        assert (command.path, *command.args)[: len(begins)] == begins
+
+
 def test_sim_is_our_own_program_on_the_management_address():
     made = profile("sim", args=("--ttft-ms", "5"))
     [command] = sim().commands(shard(made))
