@@ -8,6 +8,8 @@ from typing import Any
 
 from llmgw.kit import logs
 
+_CANCEL_AGAIN_S = 1.0
+
 _log = logs.get(__name__)
 
 
@@ -27,13 +29,16 @@ class Tasks:
         return task
 
     async def close(self) -> None:
-        """Cancel every task and wait until each has ended; tasks spawned meanwhile are ended too."""
+        """Cancel every task and wait until each has ended; tasks spawned meanwhile are ended too.
+
+        One that swallowed its cancellation (``asyncio.wait_for`` of 3.11 may) is cancelled again.
+        """
         current = asyncio.current_task()
         while remaining := {t for t in self._running if t is not current}:
             for task in remaining:
                 task.cancel()
-            await asyncio.gather(*remaining, return_exceptions=True)
-            self._running -= remaining
+            ended, _ = await asyncio.wait(remaining, timeout=_CANCEL_AGAIN_S)
+            self._running -= ended
 
     def __len__(self) -> int:
         """How many are running."""

@@ -1,0 +1,165 @@
+"""One gateway worker: a process that owns a listening socket and serves what its link tells it.
+
+Started by ``workers`` with its socket and the first end of its link.
+It outlives the server: while no server is there it serves from its last table and waits at
+``<run_dir>/worker-<pid>.sock`` for the next one, which is handed the listening socket as well.
+It knows no control plane, store or web framework, so that it stays small.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import socket
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from llmgw import __version__
+from llmgw.kit import logs
+from llmgw.kit.tasks import Tasks
+from llmgw.serve import messages
+from llmgw.serve.link import Link, LinkListener
+from llmgw.serve.liveroutes import LiveRoutes
+from llmgw.serve.messages import Configure, Hello, Routes, Serving, WorkerSettings
+from llmgw.serve.signals import StopAsked
+
+_log = logs.get(__name__)
+
+
+class CarriesRequests(Protocol):
+    """What a worker needs of the gateway."""
+
+    async def start(self, sockets: Sequence[socket.socket]) -> None:
+        """Take connections."""
+        ...
+
+    async def drain(self, grace_s: float) -> None:
+        """Take no more and let running requests end."""
+        ...
+
+    async def close(self) -> None:
+        """End what still runs."""
+        ...
+
+
+MakeGateway = Callable[[WorkerSettings, LiveRoutes], CarriesRequests]
+
+
+def socket_path(run_dir: Path, *, pid: int) -> Path:
+    """Where the worker ``pid`` waits for the next server."""
+    return run_dir / f"worker-{pid}.sock"
+
+
+class Worker:
+    """The worker's life: found, configured, serving, drained."""
+
+    def __init__(
+        self, *, listener: socket.socket, run_dir: Path, make_gateway: MakeGateway
+    ) -> None:
+        """``listener`` listens already; nothing is accepted before settings and a table came."""
+        self._listener = listener
+        self._run_dir = run_dir
+        self._make_gateway = make_gateway
+        self._routes = LiveRoutes()
+        self._tasks = Tasks(owner="worker")
+        self._stop = StopAsked()
+        self._link: Link | None = None
+        self._settings: WorkerSettings | None = None
+        self._gateway: CarriesRequests | None = None
+        self._is_serving = False
+
+    async def run(self, first_link: socket.socket) -> None:
+        """Serve until SIGTERM; a second SIGTERM ends what still runs."""
+        self._stop.listen((signal.SIGTERM,))
+        door = LinkListener(socket_path(self._run_dir, pid=os.getpid()), on_link=self._take)
+        self._take(Link(first_link))
+        try:
+            await self._stop.wait()
+        finally:
+            door.close()
+            await self._end()
+            await self._tasks.close()
+
+    def _take(self, link: Link) -> None:
+        """Follow this server from now on; it has the lock, so an older link is a dead one's."""
+        old, self._link = self._link, link
+        if old is not None:
+            old.close()
+        link.start(on_packet=self._received, on_closed=lambda: self._lost(link))
+        digest = self._settings.digest() if self._settings else ""
+        hello = Hello(
+            pid=os.getpid(), version=__version__, digest=digest, is_serving=self._is_serving
+        )
+        self._send(hello, fds=(self._listener.fileno(),))
+
+    def _lost(self, link: Link) -> None:
+        if link is not self._link:
+            return
+        self._link = None
+        if self._stop.is_asked:
+            return
+        if self._is_serving:
+            _log.warning(
+                "server_lost", serves="on from the last table", table=self._routes.current().number
+            )
+        else:
+            self._stop.ask()
+
+    def _received(self, body: bytes, fds: tuple[int, ...]) -> None:
+        for fd in fds:
+            os.close(fd)
+        try:
+            message = messages.decode(body)
+        except msgspec.MsgspecError as error:
+            _log.error("link_message_unreadable", error=str(error))
+            return
+        if isinstance(message, Configure) and self._settings is None:
+            self._settings = message.settings
+            logs.setup(
+                level=message.settings.log.level, as_json=message.settings.log.format == "json"
+            )
+        elif isinstance(message, Routes):
+            self._routes.put(message.table)
+            self._begin()
+
+    def _begin(self) -> None:
+        if self._is_serving:
+            self._send(Serving(table_number=self._routes.current().number))
+        elif self._settings is not None and self._gateway is None:
+            self._gateway = self._make_gateway(self._settings, self._routes)
+            self._tasks.spawn("start", self._start(self._gateway))
+
+    async def _start(self, gateway: CarriesRequests) -> None:
+        try:
+            await gateway.start([self._listener])
+        except Exception as error:  # noqa: BLE001 - the edge: said, then the process ends
+            _log.error("gateway_not_started", error=str(error), exc=error)
+            self._stop.ask()
+            return
+        gc.collect()
+        gc.freeze()
+        self._is_serving = True
+        self._send(Serving(table_number=self._routes.current().number))
+
+    async def _end(self) -> None:
+        if self._gateway is None or self._settings is None:
+            return
+        grace_s = self._settings.gateway.shutdown_grace_s
+        draining = asyncio.ensure_future(self._gateway.drain(grace_s))
+        hurried = asyncio.ensure_future(self._stop.wait_quick())
+        await asyncio.wait({draining, hurried}, return_when=asyncio.FIRST_COMPLETED)
+        for waiting in (draining, hurried):
+            waiting.cancel()
+        await asyncio.gather(draining, hurried, return_exceptions=True)
+        await self._gateway.close()
+
+    def _send(self, message: messages.Message, *, fds: tuple[int, ...] = ()) -> None:
+        if self._link is not None:
+            self._link.send(
+                subject=messages.subject(message), body=messages.encode(message), fds=fds
+            )

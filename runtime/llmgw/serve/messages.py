@@ -1,0 +1,78 @@
+"""What server and worker say to each other over a link, and how it is written in bytes.
+
+Both ends are of one version (a worker of another version is replaced, not talked to), so only
+``Hello`` must be understood across versions: fields are only ever added to it, with defaults.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from llmgw.config.settings import GatewaySettings, LogSettings, RouterSettings
+from llmgw.domain.routes import RouteTable
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """The part of the server's settings that a worker needs."""
+
+    router: RouterSettings = RouterSettings()
+    gateway: GatewaySettings = GatewaySettings()
+    log: LogSettings = LogSettings()
+
+    def digest(self) -> str:
+        """Sixteen hex digits that change with any setting; a worker with others is replaced."""
+        return hashlib.sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()[:16]
+
+
+class Hello(msgspec.Struct, tag="hello", frozen=True):
+    """From a worker to whoever takes the link; its listening socket comes along as a descriptor."""
+
+    pid: int
+    version: str
+    digest: str = ""
+    is_serving: bool = False
+
+
+class Configure(msgspec.Struct, tag="configure", frozen=True):
+    """To a fresh worker: how to serve."""
+
+    settings: WorkerSettings
+
+
+class Routes(msgspec.Struct, tag="routes", frozen=True):
+    """To a worker: what may be served from now on; replaces all earlier tables."""
+
+    table: RouteTable
+
+
+class Serving(msgspec.Struct, tag="serving", frozen=True):
+    """From a worker: it takes connections, with the table of this number."""
+
+    table_number: int
+
+
+Message = Hello | Configure | Routes | Serving
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Message)
+
+
+def encode(message: Message) -> bytes:
+    """The message as one packet's body."""
+    return _encoder.encode(message)
+
+
+def decode(body: bytes) -> Message:
+    """The message of one packet; raises ``msgspec.MsgspecError`` on bytes that are none."""
+    message: Message = _decoder.decode(body)
+    return message
+
+
+def subject(message: Message) -> str:
+    """What a message is about: a newer one replaces one that still waits to be sent."""
+    return type(message).__name__

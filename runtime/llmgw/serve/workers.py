@@ -1,0 +1,271 @@
+"""The gateway workers of one server: found or started, watched, replaced, told each new table.
+
+The server keeps every listening socket open: a worker that dies is followed by one on the same
+socket, so connections that wait there are answered.
+Workers left by a killed server are taken over with their sockets; those of another version, address
+or settings go on until their successor serves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import socket
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from llmgw import __version__
+from llmgw.domain.routes import RouteTable
+from llmgw.errors import Internal, LlmgwError, Unavailable, Unreachable
+from llmgw.kit import logs
+from llmgw.kit.backoff import Backoff
+from llmgw.kit.tasks import Tasks
+from llmgw.serve import listeners, worker_process
+from llmgw.serve.listeners import Address
+from llmgw.serve.messages import WorkerSettings
+from llmgw.serve.worker_process import WorkerProcess
+
+COMMAND = (sys.executable, "-m", "llmgw", "worker")
+"""The program of a worker."""
+
+_GREET_S = 2.0
+_SERVE_S = 30.0
+_STEADY_S = 10.0
+_KILL_AFTER_S = 10.0
+_EXIT_S = 0.2
+_RESTARTS = Backoff(base_s=0.2, max_s=10.0)
+
+_log = logs.get(__name__)
+
+
+@dataclass(slots=True)
+class _Seat:
+    """A place for one worker: its socket stays, its workers come and go."""
+
+    listener: socket.socket
+    found: WorkerProcess | None = None
+    current: WorkerProcess | None = None
+    first: asyncio.Future[None] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+
+
+class Workers:
+    """All workers on one address."""
+
+    def __init__(
+        self,
+        *,
+        address: Address,
+        count: int,
+        settings: WorkerSettings,
+        run_dir: Path,
+        table: RouteTable,
+        command: Sequence[str] = COMMAND,
+    ) -> None:
+        """``table`` is served first; nothing is opened or started before ``start``."""
+        self._address = address
+        self._count = count
+        self._settings = settings
+        self._run_dir = run_dir
+        self._table = table
+        self._command = tuple(command)
+        self._tasks = Tasks(owner="workers")
+        self._seats: list[_Seat] = []
+        self._leaving: set[WorkerProcess] = set()
+
+    async def start(self) -> str:
+        """Take over what lives, start what is missing; returns the address once all of them serve.
+
+        When that fails, what was started is ended, what was found serves on, and it raises.
+        """
+        usable, outdated = await self._found()
+        try:
+            self._seats = self._seated_at(self._sockets((*usable, *outdated)), found=usable)
+            self._leaving.update(outdated, usable[self._count :])
+            for number, seat in enumerate(self._seats):
+                self._tasks.spawn(f"seat-{number}", self._keep(seat))
+            await _all(seat.first for seat in self._seats)
+        except BaseException:
+            await self._tasks.close()
+            await self._undo((*usable, *outdated))
+            raise
+        for worker in tuple(self._leaving):
+            self._tasks.spawn(f"farewell-{worker.pid}", self._bid_farewell(worker))
+        return listeners.shown(self._seats[0].listener)
+
+    def publish(self, table: RouteTable) -> None:
+        """Tell every worker, those that leave too: their requests may be retried elsewhere."""
+        self._table = table
+        for worker in (*self._living(), *self._leaving):
+            worker.publish(table)
+
+    def pids(self) -> tuple[int, ...]:
+        """Processes that take connections."""
+        return tuple(worker.pid for worker in self._living())
+
+    async def close(self, *, grace_s: float) -> None:
+        """Drain and end every worker within ``grace_s`` and a little; then kill what is left."""
+        await self._tasks.close()
+        workers = (*self._living(), *self._leaving)
+        await asyncio.gather(*(self._end(worker, grace_s=grace_s) for worker in workers))
+        self._close_sockets()
+
+    async def kill(self) -> None:
+        """End every worker now; requests under way are cut."""
+        await self._tasks.close()
+        for worker in (*self._living(), *self._leaving):
+            await self._end(worker, grace_s=0.0)
+        self._close_sockets()
+
+    async def _found(self) -> tuple[list[WorkerProcess], list[WorkerProcess]]:
+        usable: list[WorkerProcess] = []
+        outdated: list[WorkerProcess] = []
+        for path in sorted(self._run_dir.glob("worker-*.sock")):
+            worker = await self._introduced(path)
+            if worker is not None:
+                (usable if self._is_usable(worker) else outdated).append(worker)
+        return usable, outdated
+
+    async def _introduced(self, path: Path) -> WorkerProcess | None:
+        try:
+            worker = worker_process.attach(path)
+        except Unreachable:
+            _forget(path)
+            return None
+        try:
+            await worker.greeted(within_s=_GREET_S)
+        except LlmgwError as error:
+            _log.warning(
+                "worker_does_not_answer", worker=worker.pid, error=str(error), action="kill"
+            )
+            worker.signal(signal.SIGKILL)
+            await worker.gone(within_s=_GREET_S)
+            worker.release()
+            _forget(path)
+            return None
+        return worker
+
+    def _sockets(self, found: Sequence[WorkerProcess]) -> list[socket.socket]:
+        fitting = [w.listener for w in found if w.listener is not None and self._fits(w.listener)]
+        kept = [listener.dup() for listener in fitting[: self._count]]
+        try:
+            return listeners.bind_shared(self._address, key="listen", count=self._count, kept=kept)
+        except BaseException:
+            for listener in kept:
+                listener.close()
+            raise
+
+    @staticmethod
+    def _seated_at(
+        sockets: Sequence[socket.socket], *, found: Sequence[WorkerProcess]
+    ) -> list[_Seat]:
+        """Seats for all sockets; the first are those of the found workers, in their order."""
+        seats = [_Seat(listener=listener) for listener in sockets]
+        for seat, worker in zip(seats, found, strict=False):
+            seat.found = worker
+        return seats
+
+    async def _undo(self, found: Sequence[WorkerProcess]) -> None:
+        for worker in {*self._living(), *self._leaving, *found}:
+            if worker.is_adopted:
+                worker.release()
+            else:
+                await self._end(worker, grace_s=0.0)
+        self._close_sockets()
+
+    def _is_usable(self, worker: WorkerProcess) -> bool:
+        hello, listener = worker.hello, worker.listener
+        if hello is None or listener is None or not hello.is_serving:
+            return False
+        is_alike = hello.version == __version__ and hello.digest == self._settings.digest()
+        return is_alike and self._fits(listener)
+
+    def _fits(self, listener: socket.socket) -> bool:
+        return listeners.is_at(listener, self._address)
+
+    async def _keep(self, seat: _Seat) -> None:
+        attempt = 0
+        while True:
+            since = asyncio.get_running_loop().time()
+            try:
+                worker = await self._seated(seat)
+                await worker.lost()
+                await worker.gone(within_s=_EXIT_S)
+                _log.error(
+                    "worker_lost", worker=worker.pid, exit_code=worker.exit_code, action="replace"
+                )
+            except (LlmgwError, OSError) as error:
+                if not seat.first.done():
+                    seat.first.set_exception(Internal(f"a gateway worker did not start: {error}"))
+                    return
+                _log.error("worker_not_started", error=str(error))
+            self._dismiss(seat)
+            is_steady = asyncio.get_running_loop().time() - since >= _STEADY_S
+            attempt = 0 if is_steady else attempt + 1
+            if attempt > 1:
+                await asyncio.sleep(_RESTARTS.delay_s(attempt=attempt - 2, draw=random.random()))  # noqa: S311
+
+    async def _seated(self, seat: _Seat) -> WorkerProcess:
+        worker, seat.found = seat.found, None
+        if worker is None:
+            worker = worker_process.spawn(
+                command=self._command, run_dir=self._run_dir, listener=seat.listener
+            )
+            seat.current = worker
+            worker.configure(self._settings)
+        seat.current = worker
+        worker.publish(self._table)
+        await worker.served(within_s=_SERVE_S)
+        _log.info(
+            "worker_serving",
+            worker=worker.pid,
+            adopted=worker.is_adopted,
+            table=worker.table_number,
+        )
+        if not seat.first.done():
+            seat.first.set_result(None)
+        return worker
+
+    def _dismiss(self, seat: _Seat) -> None:
+        worker, seat.current = seat.current, None
+        if worker is not None:
+            self._leaving.add(worker)
+            self._tasks.spawn(f"farewell-{worker.pid}", self._bid_farewell(worker))
+
+    async def _bid_farewell(self, worker: WorkerProcess) -> None:
+        drain = self._settings.gateway
+        await self._end(worker, grace_s=drain.drain_delay_s + drain.shutdown_grace_s)
+        self._leaving.discard(worker)
+
+    async def _end(self, worker: WorkerProcess, *, grace_s: float) -> None:
+        worker.signal(signal.SIGTERM)
+        if not await worker.gone(within_s=grace_s + _KILL_AFTER_S if grace_s else 0.0):
+            _log.warning("worker_killed", worker=worker.pid, reason="it did not end in time")
+            worker.signal(signal.SIGKILL)
+            if not await worker.gone(within_s=_KILL_AFTER_S):
+                raise Unavailable(f"worker {worker.pid} does not end, not even by SIGKILL")
+        worker.release()
+
+    def _living(self) -> list[WorkerProcess]:
+        return [w for seat in self._seats if (w := seat.current or seat.found) is not None]
+
+    def _close_sockets(self) -> None:
+        for seat in self._seats:
+            seat.listener.close()
+        self._seats = []
+        self._leaving.clear()
+
+
+def _forget(path: Path) -> None:
+    path.unlink(missing_ok=True)
+
+
+async def _all(futures: Iterable[asyncio.Future[None]]) -> None:
+    """Wait for every one, then raise the first error; none is left unread."""
+    for outcome in await asyncio.gather(*futures, return_exceptions=True):
+        if isinstance(outcome, BaseException):
+            raise outcome
