@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from llmgw.agent import stocktaking
 from llmgw.agent.engines import checks, environment, programs, registry
 from llmgw.agent.engines.llamacpp import LlamaCpp
 from llmgw.agent.engines.sim import Sim
@@ -168,9 +169,9 @@ def test_without_settings_a_llama_server_on_path_is_found_before_our_own(tmp_pat
     assert own == (sys.executable, "-m", "llmgw", "llama-server")
 
 
-def test_the_programs_of_all_engines_are_what_their_drivers_start():
+def test_the_programs_that_discovery_looks_for_are_what_the_drivers_start():
     engines = registry.build(AgentSettings(), mgmt_addr="10.0.0.5", environ={"PATH": ""})
-    words = programs.programs(AgentSettings().engines, environ={"PATH": ""})
+    words = stocktaking.engine_programs(AgentSettings(), environ={"PATH": ""})
     assert set(words) == set(engines.names)
     for name, begins in words.items():
         [command] = engines.get(name).commands(shard(profile(name)))

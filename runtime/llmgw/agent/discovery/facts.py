@@ -62,6 +62,10 @@ class Discovery:
         self._weights_due_at = 0.0
         self._said: frozenset[str] = frozenset()
 
+    def gpus(self) -> tuple[Gpu, ...]:
+        """The cards as they were read last; the orders for shards are checked against them."""
+        return self._gpus
+
     async def facts(self) -> NodeFacts:
         """All that a registration carries, read now."""
         reading = _Reading(timeout_s=self._timeouts.registration_s)

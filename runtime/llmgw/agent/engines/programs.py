@@ -7,17 +7,7 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 
-from llmgw.config.settings import EnginesSettings, LlamaCppSettings, SimSettings
-
-
-def programs(
-    settings: EnginesSettings, *, environ: Mapping[str, str]
-) -> dict[str, tuple[str, ...]]:
-    """The words that start each engine on this node; discovery looks whether the first is here."""
-    return {
-        "llamacpp": llamacpp_program(settings.llamacpp, environ=environ),
-        "sim": sim_program(settings.sim),
-    }
+from llmgw.config.settings import LlamaCppSettings, SimSettings
 
 
 def own_program() -> tuple[str, ...]:
