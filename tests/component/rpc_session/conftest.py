@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 
 import pytest
 
@@ -18,13 +19,26 @@ def site(tmp_path_factory):
 @pytest.fixture
 def agent_log():
     """The events that the agent logs, as (event, keys)."""
+    with heard("llmgw.agent") as events:
+        yield events
+
+
+@pytest.fixture
+def control_log():
+    """The events that the control plane logs, as (event, keys)."""
+    with heard("llmgw.control") as events:
+        yield events
+
+
+@contextmanager
+def heard(source):
     events = []
 
     class Keep(logging.Handler):
         def emit(self, record):
             events.append((record.getMessage(), getattr(record, "keys", {})))
 
-    logger = logging.getLogger("llmgw.agent")
+    logger = logging.getLogger(source)
     handler, level = Keep(), logger.level
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)

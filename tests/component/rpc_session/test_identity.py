@@ -153,6 +153,12 @@ async def test_a_plaintext_address_beside_certificates_is_refused_at_constructio
     assert "'http://cp2:7443' is plaintext" in str(raised.value.problems[0])
 
 
+async def test_a_control_plane_whose_own_certificate_will_be_refused_says_so_at_start(site, caplog):
+    async with running(ControlPlane(tls=site.node())):
+        problems = [r.keys["problem"] for r in caplog.records if r.message == "agents_will_refuse"]
+    assert "is no server's certificate" in problems[0]
+
+
 async def test_two_servers_do_not_share_a_port(site):
     async with running(ControlPlane(tls=site.server())) as plane:
         with pytest.raises(AlreadyHeld, match=plane.address):

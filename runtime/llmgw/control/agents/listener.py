@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from llmgw.control.agents.connections import Connections
 from llmgw.control.agents.service import AgentService
 from llmgw.errors import Unavailable
 from llmgw.kit import logs
-from llmgw.rpc import channels
+from llmgw.kit.clock import Clock, SystemClock
+from llmgw.rpc import certificates, channels
 from llmgw.rpc.v1 import agent_pb2_grpc
 
 _GRACE_S = 1.0
@@ -24,8 +27,10 @@ class Listener:
         connections: Connections,
         address: str,
         tls: channels.TlsFiles | None,
+        clock: Clock | None = None,
     ) -> None:
         """Plaintext without ``tls``; whether that may be is decided by who makes this."""
+        self._clock = clock or SystemClock()
         self._connections = connections
         self._address = address
         self._tls = tls
@@ -34,6 +39,7 @@ class Listener:
 
     async def start(self) -> int:
         """Listen; the port, which differs from the address's when that was 0. May raise."""
+        self._check_own_pair()
         port = channels.bind(self._server, address=self._address, tls=self._tls)
         await self._server.start()
         _log.info("agents_listening", address=self._address, port=port, tls=self._tls is not None)
@@ -43,3 +49,15 @@ class Listener:
         """Tell every agent, so that it comes back soon, and stop within about a second."""
         self._connections.end_all(Unavailable("this control plane is stopping"))
         await self._server.stop(_GRACE_S)
+
+    def _check_own_pair(self) -> None:
+        """Say what will make agents turn away; the port opens all the same, to be mended later."""
+        if self._tls is None:
+            return
+        for problem in certificates.check_server_pair(
+            ca=Path(self._tls.ca),
+            cert=Path(self._tls.cert),
+            key=Path(self._tls.key),
+            now=self._clock.wall(),
+        ):
+            _log.error("agents_will_refuse", problem=str(problem))

@@ -65,16 +65,16 @@ class AgentService(agent_pb2_grpc.AgentServiceServicer):
             "logs": self._hear_logs,
         }
         self.ignored = 0
-        self.refused = 0
+        self.ended = 0
 
     async def Connect(self, request_iterator: object, context: Context) -> None:  # type: ignore[override] # noqa: ARG002, N802 - the stub knows iterators only; we read and write on the context
         """One agent's stream, to its end."""
         try:
             await self._serve(context)
         except LlmgwError as error:
-            self.refused += 1
+            self.ended += 1
             _log.warning(
-                "agent_stream_refused", peer=context.peer(), code=error.code, reason=error.message
+                "agent_stream_ended", peer=context.peer(), code=error.code, reason=error.message
             )
             await statuses.refuse(context, error)
         except Exception as error:  # noqa: BLE001 - the outermost edge of one stream
