@@ -1,0 +1,1 @@
+"""The data plane: carries requests of clients to engines and their answers back."""

@@ -1,0 +1,208 @@
+"""One send of one request to one endpoint, up to its first body byte.
+
+``dispatch`` starts an attempt and hears its end exactly once: it failed, or the engine answers.  An
+attempt that was abandoned says nothing any more; so of a first byte and an abandonment in the same
+moment, whichever comes first acts and the other finds nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+from collections.abc import Iterable
+from typing import Protocol
+
+from llmgw.errors import Unreachable
+from llmgw.gateway.breaker import Outcome, Permit
+from llmgw.gateway.endpoints import LiveEndpoint
+from llmgw.gateway.framing import Framing
+from llmgw.gateway.outcomes import ENDINGS, Ending, Then, Verdict, judge_loading, judge_status
+from llmgw.gateway.responses import ResponseHead
+from llmgw.gateway.upstream import UpstreamConnection
+from llmgw.kit.tasks import Tasks
+
+
+class Owner(Protocol):
+    """Who started the attempt."""
+
+    def on_sent(self) -> None:
+        """The request is on its way; now the engine has to begin its answer."""
+        ...
+
+    def on_head(self) -> None:
+        """The engine has begun its answer; now the body has to begin."""
+        ...
+
+    def on_failed(self, ending: Ending, reason: str) -> None:
+        """The attempt is over, without an answer."""
+        ...
+
+    def on_answer(self, data: bytes, *, is_whole: bool) -> None:
+        """The attempt is over, with the first bytes of an answer's body or all that there are."""
+        ...
+
+
+class Phase(enum.Enum):
+    """Where an attempt stands."""
+
+    NEW = "new"
+    DIAL = "dial"
+    SENT = "sent"
+    HEAD = "head"
+    ANSWERED = "answered"
+    OVER = "over"
+
+
+class Attempt:
+    """See the module; counted in by ``live.begin``, it counts itself out.
+
+    ``head``, ``verdict``, ``framing`` and ``connection`` are there once it is answered.
+    """
+
+    __slots__ = (
+        "_dialling",
+        "_held",
+        "_keeps_payload",
+        "_owner",
+        "_permit",
+        "_request",
+        "_tasks",
+        "connection",
+        "framing",
+        "head",
+        "live",
+        "phase",
+        "verdict",
+    )
+
+    head: ResponseHead
+    verdict: Verdict
+    framing: Framing
+    connection: UpstreamConnection
+
+    def __init__(self, owner: Owner, live: LiveEndpoint, permit: Permit, *, tasks: Tasks) -> None:
+        self._owner = owner
+        self._permit = permit
+        self._tasks = tasks
+        self._request: Iterable[bytes] = ()
+        self._keeps_payload = False
+        self._dialling: asyncio.Task[None] | None = None
+        self._held = b""
+        self.live = live
+        self.phase = Phase.NEW
+
+    def start(self, request: Iterable[bytes], *, keeps_payload: bool) -> None:
+        """Send on a connection at hand, else on a fresh one."""
+        self._request = request
+        self._keeps_payload = keeps_payload
+        connection = self.live.pool.take()
+        if connection is None:
+            self._dial()
+        else:
+            self._send(connection)
+
+    def abandon(self, ending: Ending | None = None) -> None:
+        """End it from outside; only with ``ending`` does the owner hear of it and try on."""
+        if self.phase in {Phase.ANSWERED, Phase.OVER}:
+            return
+        if self._dialling is not None:
+            self._dialling.cancel()
+        if self.phase in {Phase.SENT, Phase.HEAD}:
+            self.connection.abort()
+        if ending is None:
+            self._close(Outcome.NEUTRAL)
+        else:
+            self._fail(ending, ending.value)
+
+    def time_out(self) -> None:
+        """The engine took too long over the step it is at."""
+        if self.phase is Phase.SENT:
+            self.abandon(Ending.HEAD_TIMEOUT)
+        elif self.phase is Phase.HEAD:
+            self.abandon(Ending.BODY_TIMEOUT)
+
+    def discard(self, *, is_whole: bool) -> None:
+        """The owner does not want the answer that it was given."""
+        if not is_whole:
+            self.connection.abort()
+        self._close(Outcome.NEUTRAL)
+
+    def finish(self, *, is_truncated: bool) -> None:
+        """The answer was passed on, whole or not."""
+        self._close(Outcome.FAILED if is_truncated else Outcome.NEUTRAL)
+
+    def on_head(self, head: ResponseHead) -> None:
+        """See ``upstream.Receiver``."""
+        self.phase = Phase.HEAD
+        self.head = head
+        self.verdict = judge_status(head.status)
+        if self.connection.framing is not None:
+            self.framing = self.connection.framing
+        self._owner.on_head()
+        if self.verdict.then is not Then.COMMIT:
+            # Such an answer does not wait for its body, but takes along what came with the head.
+            asyncio.get_running_loop().call_soon(self._answer_without_body)
+
+    def on_body(self, data: bytes) -> None:
+        """See ``upstream.Receiver``; framing alone is not yet a byte of the body."""
+        self._held += data
+        if self.framing.has_payload or self.verdict.then is not Then.COMMIT:
+            self._answer(is_whole=False)
+
+    def on_last(self, data: bytes) -> None:
+        """See ``upstream.Receiver``."""
+        self._held += data
+        self._answer(is_whole=True)
+
+    def on_lost(self, reason: str) -> None:
+        """See ``upstream.Receiver``; a kept connection that had gone stale costs no attempt."""
+        if self.phase is Phase.HEAD:
+            self._fail(Ending.LOST_BEFORE_BODY, reason)
+        elif self.connection.is_reused and not self.connection.has_bytes:
+            self._dial()
+        else:
+            self._fail(Ending.LOST_BEFORE_HEAD, reason)
+
+    def _dial(self) -> None:
+        self.phase = Phase.DIAL
+        self._dialling = self._tasks.spawn("dial", self._dial_and_send())
+
+    async def _dial_and_send(self) -> None:
+        try:
+            connection = await self.live.pool.dial()
+        except Unreachable as error:
+            self._dialling = None
+            self._fail(Ending.DIAL_FAILED, error.message)
+        else:
+            self._dialling = None
+            self._send(connection)
+
+    def _send(self, connection: UpstreamConnection) -> None:
+        self.phase = Phase.SENT
+        self.connection = connection
+        self._owner.on_sent()
+        connection.send(self._request, self, keeps_payload=self._keeps_payload)
+
+    def _answer_without_body(self) -> None:
+        if self.phase is Phase.HEAD:
+            self._answer(is_whole=False)
+
+    def _answer(self, *, is_whole: bool) -> None:
+        self.phase = Phase.ANSWERED
+        data, self._held = self._held, b""
+        if self.head.status == 503:
+            self.verdict = judge_loading(self.verdict, status=503, body=data)
+        self.live.learn(self.verdict.breaker, self._permit)
+        self._permit = Permit.ORDINARY
+        self._owner.on_answer(data, is_whole=is_whole)
+
+    def _fail(self, ending: Ending, reason: str) -> None:
+        self._close(ENDINGS[ending].breaker)
+        self._owner.on_failed(ending, reason)
+
+    def _close(self, outcome: Outcome) -> None:
+        if self.phase is not Phase.OVER:
+            self.phase = Phase.OVER
+            self._request = ()
+            self.live.learn(outcome, self._permit)
+            self.live.end()

@@ -1,0 +1,351 @@
+"""Carry requests and answers of one client.
+
+``server`` makes one ``ClientConnection`` an accepted connection.  It gives each whole request to
+the ``Service`` and is the ``Client`` on which the answer goes back; it tells the work under way what
+the client does.  It knows nothing of models or engines.
+
+While an answer is under way nothing more is parsed: what a client sends ahead is kept up to a bound
+and reading then pauses.  A request that cannot be read is answered and ends the connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import cast
+
+from llmgw.config.settings import LimitsSettings, StreamSettings
+from llmgw.gateway import headers
+from llmgw.gateway.client_request import BodyBudget, ClientRequest
+from llmgw.gateway.hangup import Hangup
+from llmgw.gateway.metering import Meter, own_line
+from llmgw.gateway.ports import NEVER, Service, Work
+from llmgw.gateway.replies import Answer, Code, Refusal
+from llmgw.gateway.request_reader import RequestReader
+from llmgw.kit import logs
+from llmgw.kit.clock import Clock
+
+_log = logs.get(__name__)
+
+_IDLE_S = 75.0
+_LINGER_S = 2.0
+_AHEAD_BYTES = 65536
+_READ_BYTES = 262144
+"""The most that an event loop takes from a socket at once."""
+
+_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+
+
+@dataclass(slots=True)
+class Reception:
+    """What all client connections of a worker share."""
+
+    service: Service
+    limits: LimitsSettings
+    stream: StreamSettings
+    budget: BodyBudget
+    meter: Meter
+    clock: Clock
+    connections: set[ClientConnection] = field(default_factory=set)
+    is_draining: bool = False
+    _last_left: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def leave(self, connection: ClientConnection) -> None:
+        """A connection is gone."""
+        self.connections.discard(connection)
+        if not self.connections:
+            self._last_left.set()
+
+    async def emptied(self) -> None:
+        """Wait until no client is connected."""
+        while self.connections:
+            self._last_left.clear()
+            await self._last_left.wait()
+
+
+class ClientConnection(asyncio.Protocol):
+    """See the module; fits ``ports.Client``."""
+
+    __slots__ = (
+        "_ahead",
+        "_hangup",
+        "_has_eof",
+        "_is_busy",
+        "_is_deaf",
+        "_reader",
+        "_reception",
+        "_request",
+        "_stalled_at",
+        "_stalled_bytes",
+        "_transport",
+        "_work",
+        "due_at",
+        "is_paused",
+        "write",
+    )
+
+    write: Callable[[bytes], object]
+
+    def __init__(self, reception: Reception) -> None:
+        self._reception = reception
+        self._reader = RequestReader(
+            limits=reception.limits, budget=reception.budget, now=reception.clock.monotonic
+        )
+        self._request: ClientRequest | None = None  # the one that is being answered
+        self._work: Work | None = None
+        self._hangup: Hangup | None = None
+        self._ahead = b""
+        self._has_eof = False
+        self._is_deaf = False  # nothing more is read
+        self._stalled_at = 0.0
+        self._stalled_bytes = 0
+        self.due_at = NEVER
+        self.is_paused = False
+
+    # What the event loop calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Accepted."""
+        self._transport = transport = cast("asyncio.Transport", transport)
+        most_bytes = max(self._reception.stream.buffer_bytes - _READ_BYTES, 0)
+        transport.set_write_buffer_limits(high=most_bytes, low=most_bytes // 4)
+        self.write = transport.write
+        self._reception.connections.add(self)
+        self._be_due_in(_IDLE_S)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of requests."""
+        if self._is_deaf:
+            return
+        if self._request is None and not self._ahead:
+            self._read(data)
+            return
+        self._ahead += data
+        if len(self._ahead) > _AHEAD_BYTES:
+            self._transport.pause_reading()
+
+    def eof_received(self) -> bool:
+        """The client sends no more: it left, or it waits for its answer with one side closed."""
+        self._has_eof = True
+        if self._request is None or self._is_deaf:
+            return False
+        if self._request.is_http10 or self._work is None or self._work.has_begun_answer:
+            self._transport.abort()
+        else:
+            self._hangup = Hangup(self._transport, on_gone=self._transport.abort)
+        return True
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - any reason is one
+        """The client is gone."""
+        self._reception.leave(self)
+        self._is_deaf = True
+        work = self._work
+        self._forget_request()
+        self._reader.close()
+        if work is not None:
+            work.on_client_gone()
+
+    def pause_writing(self) -> None:
+        """The client takes bytes more slowly than they come."""
+        self.is_paused = True
+        self._stalled_at = self._now()
+        self._stalled_bytes = self._transport.get_write_buffer_size()
+        if self._work is not None:
+            self._work.on_paused()
+
+    def resume_writing(self) -> None:
+        """It has caught up."""
+        self.is_paused = False
+        if self._work is not None:
+            self._work.on_resumed()
+
+    # What the work under way calls
+
+    def carry(self, work: Work) -> None:
+        """See ``ports.Client``."""
+        self._work = work
+
+    def closes_after(self, request: ClientRequest) -> bool:
+        """See ``ports.Client``."""
+        has_more = bool(self._ahead or self._reader.complete)
+        return (
+            not request.keeps_open
+            or self._reception.is_draining
+            or (self._has_eof and not has_more)
+        )
+
+    def send(self, answer: Answer, request: ClientRequest) -> None:
+        """See ``ports.Client``."""
+        closes = self.closes_after(request)
+        self.write(
+            headers.own_answer(
+                answer,
+                request_id=request.request_id,
+                closes=closes,
+                is_head=request.method == b"HEAD",
+            )
+        )
+        self.finish(closes=closes)
+
+    def finish(self, *, closes: bool) -> None:
+        """See ``ports.Client``."""
+        self._forget_request()
+        if closes:
+            self._shut()
+            return
+        self._be_due_in(_IDLE_S)
+        reader = self._reader
+        if self._ahead or reader.complete or reader.refusal or reader.request or self._has_eof:
+            asyncio.get_running_loop().call_soon(self._go_on)
+
+    def break_off(self, *, resets: bool) -> None:
+        """See ``ports.Client``."""
+        self._forget_request()
+        if resets:
+            client: socket.socket = self._transport.get_extra_info("socket")
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+        self._shut()
+
+    # What the server calls
+
+    def look(self, now: float) -> None:
+        """Do what is due; called a few times a second."""
+        if self.is_paused and self._has_stalled(now):
+            self._transport.abort()
+        elif self.due_at <= now:
+            self.due_at = NEVER
+            self._overdue()
+
+    def leave_if_idle(self) -> None:
+        """Close if no request is being read or answered."""
+        if self._request is None and self._reader.request is None and not self._is_deaf:
+            self._shut()
+
+    def cancel(self) -> None:
+        """End whatever is under way, now."""
+        if self._work is not None:
+            self._work.cancel()
+        else:
+            self._transport.abort()
+
+    def abort(self) -> None:
+        """End the connection without a word."""
+        self._transport.abort()
+
+    def on_routes_changed(self) -> None:
+        """Tell the work under way that a new table was taken over."""
+        if self._work is not None:
+            self._work.on_routes_changed()
+
+    def _read(self, data: bytes) -> None:
+        self._reader.feed(data)
+        self._serve_complete()
+
+    def _serve_complete(self) -> None:
+        """Serve what has come whole, as long as each answer is given at once."""
+        reader = self._reader
+        while self._request is None and not self._is_deaf:
+            if not reader.complete:
+                self._wait_for_rest()
+                return
+            self._serve(reader.complete.pop(0))
+
+    def _serve(self, request: ClientRequest) -> None:
+        self._request = request
+        self.due_at = NEVER
+        try:
+            self._reception.service.serve(self, request)
+        except Exception as error:  # noqa: BLE001 - the outermost edge of a request
+            _log.error("request_failed", request=request.request_id, exc=error)
+            if self._request is request:
+                self._answer_refusal(Refusal(Code.INTERNAL), request)
+
+    def _wait_for_rest(self) -> None:
+        """Between requests, or in the middle of one."""
+        reader = self._reader
+        if reader.refusal is not None:
+            unread = ClientRequest(budget=self._reception.budget, started_at=self._now())
+            self._answer_refusal(reader.refusal, reader.request or unread)
+        elif reader.request is not None:
+            self.due_at = reader.request.started_at + self._reception.limits.body_timeout_s
+            if reader.wants_continue:
+                reader.wants_continue = False
+                self.write(headers.CONTINUE)
+
+    def _go_on(self) -> None:
+        """After an answer: turn to what was sent ahead, or to the end of it."""
+        if self._ahead and self._request is None and not self._reader.complete:
+            data, self._ahead = self._ahead, b""
+            if len(data) > _AHEAD_BYTES:
+                self._transport.resume_reading()
+            if self._reader.refusal is None:
+                self._reader.feed(data)
+        self._serve_complete()
+        if self._has_eof and self._request is None and not self._is_deaf:
+            self._shut()
+
+    def _answer_refusal(self, refusal: Refusal, request: ClientRequest) -> None:
+        """Answer what cannot be served and end the connection, politely."""
+        request.identify()
+        answer = refusal.answer(request.request_id)
+        self.write(headers.own_answer(answer, request_id=request.request_id, closes=True))
+        clock = self._reception.clock
+        self._reception.meter.record(
+            own_line(
+                request,
+                status=refusal.status,
+                code=refusal.code,
+                now=clock.monotonic(),
+                at=clock.wall(),
+            )
+        )
+        self._forget_request()
+        self._linger()
+
+    def _linger(self) -> None:
+        """Let the client read the answer: closing on unread bytes would reset the connection."""
+        if self._has_eof:
+            self._shut()
+            return
+        self._is_deaf = True
+        self._transport.write_eof()
+        self._be_due_in(_LINGER_S)
+
+    def _shut(self) -> None:
+        """Close once everything is written; ``look`` ends it if that never happens."""
+        self._is_deaf = True
+        self._transport.close()
+        self._be_due_in(self._reception.stream.write_timeout_s)
+
+    def _overdue(self) -> None:
+        if self._is_deaf:
+            self._transport.abort()
+        elif self._work is not None:
+            self._work.on_overdue()
+        elif self._reader.request is not None:
+            self._answer_refusal(Refusal(Code.BODY_TIMEOUT), self._reader.request)
+        else:
+            self._shut()
+
+    def _has_stalled(self, now: float) -> bool:
+        """Whether the client took no byte for too long; a byte taken starts the time anew."""
+        left_bytes = self._transport.get_write_buffer_size()
+        if left_bytes < self._stalled_bytes:
+            self._stalled_at = now
+        self._stalled_bytes = left_bytes
+        return now - self._stalled_at >= self._reception.stream.write_timeout_s
+
+    def _forget_request(self) -> None:
+        self._request = self._work = None
+        if self._hangup is not None:
+            self._hangup.stop()
+            self._hangup = None
+
+    def _be_due_in(self, wait_s: float) -> None:
+        self.due_at = self._now() + wait_s
+
+    def _now(self) -> float:
+        return self._reception.clock.monotonic()

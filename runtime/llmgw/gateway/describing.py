@@ -1,0 +1,77 @@
+"""Read from a request body what routing needs; the rest of it is never looked at.
+
+``pipeline`` calls ``describe`` once a request; ``dispatch`` calls ``rewrite_model`` only when an
+engine knows the model by another name than the client used.  Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import orjson
+
+from llmgw.gateway.replies import Code, Refusal
+
+_LARGE_BYTES = 16384
+"""From here on reading everything with orjson is quicker than picking fields with msgspec."""
+
+
+class Description(msgspec.Struct, frozen=True):
+    """The fields of a body that routing needs."""
+
+    model: str = ""
+    stream: bool | None = None
+
+
+_MISSING_MODEL = Refusal(Code.MISSING_MODEL, param="model")
+_decode = msgspec.json.Decoder(Description).decode
+_decode_raw_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+def describe(body: bytes) -> Description | Refusal:
+    """What the body asks for, or why it cannot be read."""
+    return _small(body) if len(body) < _LARGE_BYTES else _large(body)
+
+
+def rewrite_model(body: bytes, name: str) -> bytes:
+    """The same body asking for ``name``; the bytes of every other value stay as they are."""
+    fields = _decode_raw_fields(body)
+    fields["model"] = msgspec.Raw(msgspec.json.encode(name))
+    return msgspec.json.encode(fields)
+
+
+def _small(body: bytes) -> Description | Refusal:
+    try:
+        read = _decode(body)
+    except msgspec.ValidationError as error:
+        return _wrong_type(str(error))
+    except msgspec.DecodeError:
+        return Refusal(Code.INVALID_JSON)
+    return read if read.model else _MISSING_MODEL
+
+
+def _large(body: bytes) -> Description | Refusal:
+    try:
+        read: Any = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return Refusal(Code.INVALID_JSON)
+    if not isinstance(read, dict):
+        return Refusal(Code.INVALID_JSON)
+    model, stream = read.get("model", ""), read.get("stream")
+    if not isinstance(model, str):
+        return _wrong_field("model")
+    if stream is not None and not isinstance(stream, bool):
+        return _wrong_field("stream")
+    return Description(model, stream) if model else _MISSING_MODEL
+
+
+def _wrong_type(message: str) -> Refusal:
+    for field in Description.__struct_fields__:
+        if message.endswith(f"`$.{field}`"):
+            return _wrong_field(field)
+    return Refusal(Code.INVALID_JSON)
+
+
+def _wrong_field(field: str) -> Refusal:
+    return Refusal(Code.INVALID_FIELD, f"`{field}` has the wrong type.", param=field)

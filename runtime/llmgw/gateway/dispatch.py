@@ -1,0 +1,329 @@
+"""Bring one request to an engine: rounds of pick and send until the first body byte.
+
+``pipeline`` begins a ``Dispatch`` a request.  It is a state machine of callbacks, so a request
+whose engine is at hand needs no task: the client's connection tells it what the client does, its
+``Attempt`` what the engine does, and ``server`` when time is up or routes have changed.  Retries
+live here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from llmgw.config.settings import DispatchSettings
+from llmgw.domain.routes import ModelState, RoutedModel
+from llmgw.gateway import headers, picking
+from llmgw.gateway.attempt import Attempt
+from llmgw.gateway.breaker import Permit
+from llmgw.gateway.describing import rewrite_model
+from llmgw.gateway.endpoints import LiveEndpoint, Registry
+from llmgw.gateway.exchange import Exchange
+from llmgw.gateway.metering import Meter, State
+from llmgw.gateway.outcomes import ENDINGS, Ending, Then
+from llmgw.gateway.ports import NEVER
+from llmgw.gateway.relaying import Manner, Relay
+from llmgw.gateway.replies import Code, Refusal
+from llmgw.kit import logs
+from llmgw.kit.backoff import Backoff
+from llmgw.kit.clock import Clock
+from llmgw.kit.tasks import Tasks
+
+_log = logs.get(__name__)
+
+_BETWEEN_ROUNDS = Backoff(base_s=0.3, max_s=6.0, jitter=1 / 3)
+"""0.25 s, doubling to 5 s, each up to 20 % more or less."""
+
+_RETRY_AFTER_S = 5
+_LOADING_RETRY_AFTER_S = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all dispatches of a worker share; ``draw`` gives random figures in [0, 1)."""
+
+    settings: DispatchSettings
+    registry: Registry
+    meter: Meter
+    clock: Clock
+    tasks: Tasks
+    draw: Callable[[], float]
+
+
+class Dispatch:
+    """One request on its way to an engine and back; fits ``ports.Work`` and ``attempt.Owner``."""
+
+    __slots__ = (
+        "_attempt",
+        "_exchange",
+        "_is_cancelled",
+        "_is_over",
+        "_relay",
+        "_round",
+        "_shared",
+        "_timer",
+        "_tried",
+    )
+
+    def __init__(self, exchange: Exchange, shared: Surroundings) -> None:
+        self._exchange = exchange
+        self._shared = shared
+        self._attempt: Attempt | None = None
+        self._relay: Relay | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._round = 0
+        self._tried: tuple[LiveEndpoint, ...] = ()
+        self._is_cancelled = False
+        self._is_over = False
+
+    def start(self) -> None:
+        """Take the request on; from here on its client's connection talks to this object."""
+        self._shared.meter.inflight += 1
+        self._exchange.client.carry(self)
+        self._next()
+
+    @property
+    def has_begun_answer(self) -> bool:
+        """See ``ports.Work``."""
+        return self._relay is not None
+
+    def on_client_gone(self) -> None:
+        """See ``ports.Work``: the engine learns it in the same step; nobody is blamed."""
+        self._end_attempt()
+        self._settle(State.CANCELLED)
+
+    def on_paused(self) -> None:
+        """See ``ports.Work``."""
+        if self._relay is not None:
+            self._relay.pause()
+
+    def on_resumed(self) -> None:
+        """See ``ports.Work``."""
+        if self._relay is not None:
+            self._relay.resume()
+
+    def on_overdue(self) -> None:
+        """See ``ports.Work``."""
+        if self._attempt is not None:
+            self._attempt.time_out()
+
+    def on_routes_changed(self) -> None:
+        """See ``ports.Work``: leave an endpoint that left, and wait no longer for one that came."""
+        model = self._exchange.model.name
+        if self._timer is not None:
+            owners = self._shared.registry.owners(model)
+            if any(one.is_ready and one not in self._tried for one in owners):
+                self._wake()
+        elif self._attempt is not None and not self._attempt.live.serves(model):
+            self._attempt.abandon(Ending.ENDPOINT_LEFT)
+
+    def cancel(self) -> None:
+        """See ``ports.Work``."""
+        self._is_cancelled = True
+        if self._relay is not None:
+            self._relay.cut()
+        else:
+            self._end_attempt()
+            self._refuse(Refusal(Code.SHUTTING_DOWN, retry_after_s=1))
+
+    def on_sent(self) -> None:
+        """See ``attempt.Owner``."""
+        exchange = self._exchange
+        exchange.sent_at = now = self._shared.clock.monotonic()
+        exchange.first_sent_at = exchange.first_sent_at or now
+        self._bound_wait(now)
+
+    def on_head(self) -> None:
+        """See ``attempt.Owner``."""
+        self._bound_wait(self._shared.clock.monotonic())
+
+    def on_failed(self, ending: Ending, reason: str) -> None:
+        """See ``attempt.Owner``."""
+        self._shared.meter.count_attempt(ending.value)
+        endpoint_id = self._exchange.endpoint_id
+        _log.debug("attempt_failed", endpoint=endpoint_id, ending=ending.value, reason=reason[:256])
+        code = ENDINGS[ending].code
+        if code is not None and self._was_last_attempt():
+            self._refuse(Refusal(code))
+        else:
+            self._next_elsewhere()
+
+    def on_answer(self, data: bytes, *, is_whole: bool) -> None:
+        """See ``attempt.Owner``: commit to this answer, or try elsewhere."""
+        attempt = self._attempt
+        if attempt is None:
+            return
+        verdict = attempt.verdict
+        self._shared.meter.count_attempt(verdict.then.value)
+        if verdict.then is Then.RETRY and not self._was_last_attempt():
+            attempt.discard(is_whole=is_whole)
+            self._next_elsewhere()
+        elif verdict.code is not None:
+            attempt.discard(is_whole=is_whole)
+            self._refuse(Refusal(verdict.code))
+        else:
+            self._commit(attempt, data, is_whole=is_whole)
+
+    def _next(self) -> None:
+        """Send to the best endpoint that this round has not tried."""
+        exchange, shared = self._exchange, self._shared
+        owners = shared.registry.owners(exchange.model.name)
+        now = shared.clock.monotonic()
+        if exchange.attempts and now >= self._deadline():
+            self._refuse(_too_late(owners))
+            return
+        key = exchange.request.request_id.encode()
+        live = picking.pick(owners, tried=self._tried, now=now, key=key)
+        is_forced = live is None
+        live = live or picking.pick_last_resort(owners, tried=self._tried)
+        if live is None:
+            self._end_round(owners, now)
+            return
+        self._send_to(live, live.begin(is_forced=is_forced))
+
+    def _send_to(self, live: LiveEndpoint, permit: Permit) -> None:
+        exchange = self._exchange
+        exchange.attempts += 1
+        exchange.endpoint_id = live.facts.endpoint_id
+        self._attempt = attempt = Attempt(self, live, permit, tasks=self._shared.tasks)
+        body = _body_for(live, exchange)
+        head = headers.engine_request(
+            path=live.path(exchange.request.path),
+            endpoint_fields=live.fields,
+            client_fields=exchange.engine_fields(),
+            body_bytes=len(body),
+        )
+        attempt.start((head, body), keeps_payload=exchange.request.is_http10)
+
+    def _next_elsewhere(self) -> None:
+        if self._attempt is not None:
+            self._tried += (self._attempt.live,)
+            self._attempt = None
+        self._next()
+
+    def _end_round(self, owners: tuple[LiveEndpoint, ...], now: float) -> None:
+        """Nobody is left to try: answer if nothing was sent yet, else go on after a wait."""
+        if not self._exchange.attempts:
+            self._refuse(_nobody(self._exchange.model, owners, now))
+            return
+        wait_s = _BETWEEN_ROUNDS.delay_s(attempt=self._round, draw=self._shared.draw())
+        self._round += 1
+        wait_s = min(wait_s, max(self._deadline() - now, 0.0))
+        self._timer = asyncio.get_running_loop().call_later(wait_s, self._wake)
+
+    def _wake(self) -> None:
+        self._stop_waiting()
+        self._tried = ()
+        self._next()
+
+    def _commit(self, attempt: Attempt, data: bytes, *, is_whole: bool) -> None:
+        exchange = self._exchange
+        client, request, head = exchange.client, exchange.request, attempt.head
+        exchange.status = head.status
+        exchange.first_byte_at = self._shared.clock.monotonic()
+        client.due_at = NEVER
+        request.forget_content()
+        closes = client.closes_after(request) or attempt.framing.ends_at_close()
+        self._relay = relay = Relay(
+            client,
+            connection=attempt.connection,
+            framing=attempt.framing,
+            manner=Manner(
+                request_id=request.request_id,
+                is_events=head.is_events and head.status < 300,
+                is_bare=request.is_http10,
+                closes=closes,
+            ),
+            on_end=self._on_relayed,
+        )
+        ours = headers.answer_head(
+            head,
+            added=exchange.answer_fields(),
+            is_chunk_aware=not request.is_http10,
+            closes=closes,
+        )
+        if is_whole:
+            relay.begin_with_last(ours, data)
+        else:
+            relay.begin(ours, data)
+
+    def _on_relayed(self, is_truncated: bool) -> None:  # noqa: FBT001 - the one word it brings
+        exchange = self._exchange
+        exchange.is_truncated = is_truncated
+        if self._attempt is not None:
+            self._attempt.finish(is_truncated=is_truncated and not self._is_cancelled)
+        self._settle(State.COMPLETED if exchange.status < 300 else State.FAILED)
+
+    def _refuse(self, refusal: Refusal) -> None:
+        exchange = self._exchange
+        exchange.status = refusal.status
+        exchange.code = refusal.code
+        self._settle(State.FAILED)
+        exchange.client.send(refusal.answer(exchange.request.request_id), exchange.request)
+
+    def _end_attempt(self) -> None:
+        if self._relay is not None:
+            self._relay.stop()
+        if self._attempt is not None:
+            self._attempt.abandon()
+            self._attempt.finish(is_truncated=False)
+
+    def _settle(self, state: State) -> None:
+        """Close the account, once, whatever happened."""
+        if self._is_over:
+            return
+        self._is_over = True
+        self._stop_waiting()
+        exchange, shared = self._exchange, self._shared
+        exchange.request.forget_content()
+        if self._relay is not None:
+            exchange.events = self._relay.events
+        shared.meter.inflight -= 1
+        shared.meter.record(
+            exchange.line(
+                State.CANCELLED if self._is_cancelled else state,
+                now=shared.clock.monotonic(),
+                at=shared.clock.wall(),
+            )
+        )
+
+    def _stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _bound_wait(self, now: float) -> None:
+        most_s = self._shared.settings.response_timeout_s
+        self._exchange.client.due_at = now + most_s if most_s else NEVER
+
+    def _deadline(self) -> float:
+        return self._exchange.request.started_at + self._shared.settings.deadline_s
+
+    def _was_last_attempt(self) -> bool:
+        return self._exchange.attempts >= self._shared.settings.max_attempts
+
+
+def _body_for(live: LiveEndpoint, exchange: Exchange) -> bytes:
+    """The client's bytes as they came, unless this engine knows the model by another name."""
+    name = live.facts.upstream_model or exchange.model.name
+    body = exchange.request.body
+    return body if name == exchange.asked_name else rewrite_model(body, name)
+
+
+def _nobody(model: RoutedModel, owners: tuple[LiveEndpoint, ...], now: float) -> Refusal:
+    """Why a request was sent to nobody."""
+    ready = [one for one in owners if one.is_ready]
+    if not ready and model.state is ModelState.LOADING:
+        return Refusal(
+            Code.MODEL_LOADING, retry_after_s=model.retry_after_s or _LOADING_RETRY_AFTER_S
+        )
+    opens_in_s = min((one.breaker.opens_again_in_s(now) for one in ready), default=0.0)
+    after_s = max(math.ceil(opens_in_s), 1) if ready else model.retry_after_s or _RETRY_AFTER_S
+    return Refusal(Code.NO_ENDPOINTS, retry_after_s=after_s)
+
+
+def _too_late(owners: tuple[LiveEndpoint, ...]) -> Refusal:
+    code = Code.DEADLINE_EXCEEDED if owners else Code.NO_OWNER_RETURNED
+    return Refusal(code, retry_after_s=_RETRY_AFTER_S)

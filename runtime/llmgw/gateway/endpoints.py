@@ -1,0 +1,147 @@
+"""The live registry: what is known of each endpoint beyond its static facts.
+
+``server`` replaces its content with each new route table; ``dispatch`` and ``pipeline`` read it.
+An endpoint that survives a replacement keeps its in-flight count, its breaker and its connections;
+one that comes back under another address is another process and starts afresh.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from llmgw.domain.routes import Endpoint, EndpointState, RouteTable
+from llmgw.errors import Invalid
+from llmgw.gateway import headers, picking
+from llmgw.gateway.breaker import Breaker, BreakerRules, Outcome, Permit
+from llmgw.gateway.pool import Address, Pool
+from llmgw.kit import logs
+
+_log = logs.get(__name__)
+
+
+class LiveEndpoint:
+    """One endpoint at work: what ``picking`` compares and ``dispatch`` sends to."""
+
+    __slots__ = (
+        "_address",
+        "_now",
+        "breaker",
+        "facts",
+        "fields",
+        "inflight",
+        "is_listed",
+        "is_ready",
+        "pool",
+        "priority",
+        "salt",
+        "weight",
+    )
+
+    def __init__(
+        self,
+        facts: Endpoint,
+        *,
+        rules: BreakerRules,
+        dial_timeout_s: float,
+        now: Callable[[], float],
+    ) -> None:
+        """Raises ``Invalid`` for an address that cannot be dialled."""
+        self._address = Address.of(facts.url)
+        self._now = now
+        self.breaker = Breaker(rules)
+        self.pool = Pool(self._address, dial_timeout_s=dial_timeout_s, now=now)
+        self.salt = picking.salt(facts.endpoint_id)
+        self.inflight = 0
+        self.update(facts)
+
+    def update(self, facts: Endpoint) -> None:
+        """Take new facts over, of the same process."""
+        self.facts = facts
+        self.is_listed = True
+        self.is_ready = facts.state is EndpointState.READY
+        self.weight = facts.weight or 1.0
+        self.priority = facts.priority
+        self.fields = headers.of_endpoint(facts, host=self._address.authority)
+
+    def leave(self) -> None:
+        """It is no longer in the table; answers under way go on."""
+        self.is_listed = False
+        self.is_ready = False
+        self.pool.close()
+
+    def path(self, path: bytes) -> bytes:
+        """Where this endpoint serves a path of ours."""
+        return self._address.path + path
+
+    def serves(self, model: str) -> bool:
+        """Whether it is listed for the model now, ready or draining."""
+        return self.is_listed and model in self.facts.models
+
+    def begin(self, *, is_forced: bool = False) -> Permit:
+        """Count a request in, unless the breaker refuses."""
+        permit = self.breaker.take(self._now(), is_forced=is_forced)
+        if permit is not Permit.REFUSED:
+            self.inflight += 1
+        return permit
+
+    def learn(self, outcome: Outcome, permit: Permit) -> None:
+        """Tell the breaker how an attempt went."""
+        if outcome is Outcome.FAILED or not self.breaker.is_calm:
+            self.breaker.record(outcome, self._now(), permit=permit)
+
+    def end(self) -> None:
+        """Count a request out."""
+        self.inflight -= 1
+
+
+class Registry:
+    """All live endpoints, and who serves which model."""
+
+    def __init__(
+        self, *, rules: BreakerRules, dial_timeout_s: float, now: Callable[[], float]
+    ) -> None:
+        self._rules = rules
+        self._dial_timeout_s = dial_timeout_s
+        self._now = now
+        self._by_id: dict[str, LiveEndpoint] = {}
+        self._owners: dict[str, tuple[LiveEndpoint, ...]] = {}
+
+    def replace(self, table: RouteTable) -> None:
+        """Take a whole new table; what it does not list any more leaves."""
+        before, self._by_id = self._by_id, {}
+        for facts in table.endpoints:
+            if (live := self._adopted(before, facts)) is not None:
+                self._by_id[facts.endpoint_id] = live
+        for live in before.values():
+            live.leave()
+        self._owners = _owners(self._by_id.values())
+
+    def owners(self, model: str) -> tuple[LiveEndpoint, ...]:
+        """Who lists the model now, in the order of their ids."""
+        return self._owners.get(model, ())
+
+    def all(self) -> Collection[LiveEndpoint]:
+        """Every listed endpoint."""
+        return self._by_id.values()
+
+    def _adopted(self, before: dict[str, LiveEndpoint], facts: Endpoint) -> LiveEndpoint | None:
+        known = before.get(facts.endpoint_id)
+        if known is not None and known.facts.url == facts.url:
+            del before[facts.endpoint_id]
+            known.update(facts)
+            return known
+        try:
+            return LiveEndpoint(
+                facts, rules=self._rules, dial_timeout_s=self._dial_timeout_s, now=self._now
+            )
+        except Invalid as error:
+            _log.error("endpoint_refused", endpoint=facts.endpoint_id, reason=error.message)
+            return None
+
+
+def _owners(lives: Collection[LiveEndpoint]) -> dict[str, tuple[LiveEndpoint, ...]]:
+    owners: dict[str, list[LiveEndpoint]] = {}
+    for live in sorted(lives, key=lambda one: one.facts.endpoint_id):
+        for model in live.facts.models:
+            owners.setdefault(model, []).append(live)
+    return {model: tuple(of_model) for model, of_model in owners.items()}

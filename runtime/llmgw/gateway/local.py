@@ -1,0 +1,141 @@
+"""Answer what needs no engine: the list of models, health, readiness, the landing page.
+
+``pipeline`` asks it for every path that runs no model.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from llmgw.domain.routes import ModelState, RoutedModel
+from llmgw.gateway.client_request import ClientRequest
+from llmgw.gateway.endpoints import Registry
+from llmgw.gateway.ports import RouteSource
+from llmgw.gateway.replies import Answer, Code, Refusal
+
+_MODELS = b"/v1/models"
+_OFFERED_UNREADY = frozenset({ModelState.LOADING, ModelState.ON_DEMAND})
+
+_LANDING_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>llmgw</title></head><body>
+<h1>llmgw</h1>
+<p>This is an OpenAI-compatible endpoint.  Set the base URL of your client to
+<code>ADDRESS</code>.</p>
+</body></html>
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """Whether a request could go somewhere: nothing speaks against it."""
+
+    reasons: tuple[str, ...]
+    table_age_s: float | None
+
+    @property
+    def is_ready(self) -> bool:
+        """No reason against it."""
+        return not self.reasons
+
+
+class LocalRoutes:
+    """The answers of the gateway itself."""
+
+    def __init__(
+        self, *, routes: RouteSource, registry: Registry, readiness: Callable[[], Readiness]
+    ) -> None:
+        self._routes = routes
+        self._registry = registry
+        self._readiness = readiness
+        self._by_path: dict[bytes, Callable[[ClientRequest], Answer]] = {
+            b"/": _landing,
+            b"/health": _health,
+            b"/ready": self._ready,
+            _MODELS: self._models,
+        }
+
+    def answer(self, request: ClientRequest) -> Answer | Refusal:
+        """The answer for a path that runs no model."""
+        make = self._by_path.get(request.path)
+        if make is None and not request.path.startswith(_MODELS + b"/"):
+            return Refusal(Code.NOT_FOUND)
+        other = other_method(request, allowed=(b"GET", b"HEAD"))
+        if other is not None:
+            return other
+        return self._model(request) if make is None else make(request)
+
+    def _models(self, request: ClientRequest) -> Answer:  # noqa: ARG002 - the same for everybody
+        table = self._routes.current()
+        entries = [self._entry(table.models[name]) for name in sorted(table.models)]
+        listed = [entry for entry in entries if entry is not None]
+        return Answer(200, orjson.dumps({"object": "list", "data": listed}))
+
+    def _model(self, request: ClientRequest) -> Answer | Refusal:
+        name = request.path[len(_MODELS) + 1 :].decode(errors="replace")
+        model = self._routes.current().resolve(name)
+        entry = None if model is None else self._entry(model)
+        if entry is None:
+            return Refusal(Code.MODEL_NOT_FOUND)
+        return Answer(200, orjson.dumps(entry))
+
+    def _entry(self, model: RoutedModel) -> dict[str, Any] | None:
+        """What is shown of a model, or nothing while it cannot serve; unknown facts have no key."""
+        state = self._state(model)
+        if state is None:
+            return None
+        entry: dict[str, Any] = {
+            "id": model.name,
+            "object": "model",
+            "created": model.created_at,
+            "owned_by": model.owned_by,
+        }
+        if model.aliases:
+            entry["aliases"] = model.aliases
+        if model.description is not None:
+            entry["description"] = model.description
+        if model.context_length is not None:
+            entry["context_length"] = entry["max_model_len"] = model.context_length
+        if model.capabilities:
+            entry["capabilities"] = model.capabilities
+        return entry | {"llmgw": {"state": state}}
+
+    def _state(self, model: RoutedModel) -> ModelState | None:
+        if any(one.is_ready for one in self._registry.owners(model.name)):
+            return ModelState.READY
+        return model.state if model.state in _OFFERED_UNREADY else None
+
+    def _ready(self, request: ClientRequest) -> Answer:  # noqa: ARG002 - the same for everybody
+        readiness = self._readiness()
+        body = {
+            "ready": readiness.is_ready,
+            "reasons": readiness.reasons,
+            "table_age_s": readiness.table_age_s,
+        }
+        return Answer(200 if readiness.is_ready else 503, orjson.dumps(body))
+
+
+def other_method(request: ClientRequest, *, allowed: tuple[bytes, ...]) -> Answer | Refusal | None:
+    """What a method gets that a path does not serve; nothing if it does."""
+    if request.method in allowed:
+        return None
+    allow = b", ".join((*allowed, b"OPTIONS"))
+    if request.method == b"OPTIONS":
+        return Answer(204, b"", fields=((b"allow", allow),))
+    return Refusal(Code.METHOD_NOT_ALLOWED, allow=allow.decode())
+
+
+def _health(request: ClientRequest) -> Answer:  # noqa: ARG001 - the process answers, so it is up
+    return Answer(200, b'{"status":"ok"}')
+
+
+def _landing(request: ClientRequest) -> Answer:
+    """A page for people who open the address; it names no model."""
+    host = html.escape(request.headers.get(b"host", b"").decode("latin-1"))
+    address = f"http://{host}/v1" if host else "/v1"
+    page = _LANDING_PAGE.replace("ADDRESS", address)
+    return Answer(200, page.encode(), content_type=b"text/html; charset=utf-8")

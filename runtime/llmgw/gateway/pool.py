@@ -1,0 +1,123 @@
+"""Keep connections to one endpoint between requests.
+
+``endpoints`` gives every endpoint its own pool, so one that hangs takes nothing from the others;
+``dispatch`` takes connections and dials new ones; ``server`` lets old ones expire.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from llmgw.errors import Invalid, Unreachable
+from llmgw.gateway.upstream import UpstreamConnection
+
+_IDLE_S = 60.0
+"""How long an unused connection is kept; engines keep theirs longer or are asked again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where an endpoint listens, as its URL says."""
+
+    host: str
+    port: int
+    is_tls: bool
+    path: bytes
+
+    @classmethod
+    def of(cls, url: str) -> Address:
+        """Read ``http[s]://host[:port][/path]``; raises ``Invalid``."""
+        parts = urlsplit(url)
+        try:
+            port = parts.port
+        except ValueError as error:
+            raise Invalid(f"endpoint address {url!r}: {error}") from error
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise Invalid(f"endpoint address {url!r} is not http://host:port")
+        is_tls = parts.scheme == "https"
+        default = 443 if is_tls else 80
+        return cls(parts.hostname, port or default, is_tls, parts.path.rstrip("/").encode())
+
+    def __str__(self) -> str:
+        return self.authority.decode()
+
+    @property
+    def authority(self) -> bytes:
+        """``host:port`` as a Host field has it."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}".encode()
+
+
+class Pool:
+    """The idle connections of one endpoint, the last used first out."""
+
+    def __init__(
+        self, address: Address, *, dial_timeout_s: float, now: Callable[[], float]
+    ) -> None:
+        self._address = address
+        self._dial_timeout_s = dial_timeout_s
+        self._now = now
+        self._idle: dict[UpstreamConnection, None] = {}
+        self._is_closed = False
+        self._tls = ssl.create_default_context() if address.is_tls else None
+
+    def take(self) -> UpstreamConnection | None:
+        """An open connection that was used before, or nothing."""
+        while self._idle:
+            connection, _ = self._idle.popitem()
+            if connection.is_open:
+                connection.is_reused = True
+                return connection
+        return None
+
+    def give(self, connection: UpstreamConnection) -> None:
+        """Keep a connection for the next request."""
+        if self._is_closed:
+            connection.close()
+        else:
+            connection.idle_since = self._now()
+            self._idle[connection] = None
+
+    def forget(self, connection: UpstreamConnection) -> None:
+        """A connection is gone."""
+        self._idle.pop(connection, None)
+
+    async def dial(self) -> UpstreamConnection:
+        """A fresh connection; raises ``Unreachable``."""
+        where, timeout_s = self._address, self._dial_timeout_s
+        try:
+            async with asyncio.timeout(timeout_s):
+                _, connection = await asyncio.get_running_loop().create_connection(
+                    lambda: UpstreamConnection(self),
+                    where.host,
+                    where.port,
+                    ssl=self._tls,
+                )
+        except TimeoutError as error:
+            raise Unreachable(f"{where} took no connection in {timeout_s:g} s") from error
+        except OSError as error:
+            raise Unreachable(f"{where} cannot be reached: {error}") from error
+        return connection
+
+    def expire(self, now: float) -> None:
+        """Close what was not used for a minute."""
+        for connection in list(self._idle):
+            if now - connection.idle_since < _IDLE_S:
+                break
+            del self._idle[connection]
+            connection.close()
+
+    def close(self) -> None:
+        """Close all idle connections, and later those that are still in use."""
+        self._is_closed = True
+        for connection in self._idle:
+            connection.close()
+        self._idle.clear()
+
+    def __len__(self) -> int:
+        """How many are idle."""
+        return len(self._idle)

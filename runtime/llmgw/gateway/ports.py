@@ -1,0 +1,102 @@
+"""What the gateway needs from others, and what its own rooms need from each other.
+
+``serve`` joins a ``RouteSource``; ``connection`` fits ``Client``, ``dispatch`` fits ``Work``,
+``pipeline`` fits ``Service``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from llmgw.domain.routes import RouteTable
+from llmgw.gateway.client_request import ClientRequest
+from llmgw.gateway.replies import Answer
+
+NEVER = float("inf")
+"""A ``due_at`` that is not reached."""
+
+
+class RouteSource(Protocol):
+    """Where route tables come from; each one replaces the last whole."""
+
+    def current(self) -> RouteTable:
+        """The table of this moment."""
+        ...
+
+    def subscribe(self, listener: Callable[[RouteTable], None]) -> Callable[[], None]:
+        """Call ``listener`` on the event loop with each new table; the result ends that."""
+        ...
+
+
+class Client(Protocol):
+    """The connection of the client whose request is under way.
+
+    ``write`` passes bytes of an engine's answer on and never blocks; ``is_paused`` says that more
+    would only pile up; at ``due_at`` the work is told that it is overdue.
+    """
+
+    is_paused: bool
+    due_at: float
+    write: Callable[[bytes], object]
+
+    def carry(self, work: Work) -> None:
+        """Tell ``work`` about the client from now on."""
+        ...
+
+    def send(self, answer: Answer, request: ClientRequest) -> None:
+        """A whole answer of our own, which ends the request."""
+        ...
+
+    def closes_after(self, request: ClientRequest) -> bool:
+        """Whether the connection ends with this request's answer."""
+        ...
+
+    def finish(self, *, closes: bool) -> None:
+        """The answer is complete."""
+        ...
+
+    def break_off(self, *, resets: bool) -> None:
+        """The answer stays incomplete; ``resets`` where a mere close would look like its end."""
+        ...
+
+
+class Work(Protocol):
+    """What is done for a client, as far as its connection must tell it something."""
+
+    @property
+    def has_begun_answer(self) -> bool:
+        """Whether bytes of the answer were written."""
+        ...
+
+    def on_client_gone(self) -> None:
+        """The client left."""
+        ...
+
+    def on_paused(self) -> None:
+        """The client takes no more bytes for now."""
+        ...
+
+    def on_resumed(self) -> None:
+        """It takes bytes again."""
+        ...
+
+    def on_overdue(self) -> None:
+        """``Client.due_at`` has passed."""
+        ...
+
+    def on_routes_changed(self) -> None:
+        """A new table was taken over."""
+        ...
+
+    def cancel(self) -> None:
+        """The gateway stops and waits no longer."""
+        ...
+
+
+class Service(Protocol):
+    """What a client's request is given to."""
+
+    def serve(self, client: Client, request: ClientRequest) -> None:
+        """Answer the request, at once or later."""
+        ...

@@ -1,0 +1,246 @@
+"""The gateway as a whole: listens, watches the time, takes route tables over, drains.
+
+``serve`` makes one ``Gateway`` a worker process (or one in ``llmgw up``), with listening sockets
+and a ``RouteSource``.  It runs on whatever event loop is there.  A worker process calls ``gc.freeze()``
+after ``start``: what lives then lives as long as the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from llmgw.config.settings import RouterSettings
+from llmgw.domain.routes import ModelState, RouteTable
+from llmgw.gateway.breaker import BreakerRules
+from llmgw.gateway.client_request import BodyBudget
+from llmgw.gateway.connection import ClientConnection, Reception
+from llmgw.gateway.dispatch import Surroundings
+from llmgw.gateway.endpoints import Registry
+from llmgw.gateway.local import LocalRoutes, Readiness
+from llmgw.gateway.metering import Meter, Stats
+from llmgw.gateway.pipeline import Pipeline
+from llmgw.gateway.ports import RouteSource
+from llmgw.gateway.request_log import RequestLog
+from llmgw.kit import logs
+from llmgw.kit.clock import Clock, SystemClock
+from llmgw.kit.tasks import Tasks
+
+_log = logs.get(__name__)
+
+_LOOK_EVERY_S = 0.25
+_EXPIRE_EVERY_S = 5.0
+_BACKLOG = 4096
+_CUT_WITHIN_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointStats:
+    """One endpoint at one moment."""
+
+    endpoint_id: str
+    inflight: int
+    idle_connections: int
+    is_breaker_open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayStats:
+    """All figures of one worker at one moment."""
+
+    totals: Stats
+    endpoints: tuple[EndpointStats, ...]
+    connections: int
+    buffered_body_bytes: int
+    dropped_log_lines: int
+    table_number: int
+
+
+class Gateway:
+    """The data plane of one process: ``start`` once, then ``drain`` or ``close`` once."""
+
+    def __init__(
+        self,
+        *,
+        settings: RouterSettings,
+        routes: RouteSource,
+        request_log: RequestLog | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """Without ``request_log`` requests are counted and not written down."""
+        self._routes = routes
+        self._clock = clock or SystemClock()
+        self._request_log = request_log
+        self._tasks = Tasks(owner="gateway")
+        self._servers: list[asyncio.Server] = []
+        self._unsubscribe: Callable[[], None] | None = None
+        self._table: RouteTable | None = None
+        self._table_taken_at = 0.0
+        self._is_stopping = False
+        self._registry = _registry(settings, self._clock)
+        self._meter = Meter(write=request_log.add if request_log is not None else None)
+        self._reception = Reception(
+            service=self._pipeline(settings),
+            limits=settings.limits,
+            stream=settings.stream,
+            budget=BodyBudget(settings.limits.buffered_bytes_per_worker),
+            meter=self._meter,
+            clock=self._clock,
+        )
+
+    async def start(self, sockets: Sequence[socket.socket]) -> None:
+        """Serve on listening sockets that the caller bound; they are closed by ``drain``."""
+        if self._request_log is not None:
+            self._request_log.start()
+        self._unsubscribe = self._routes.subscribe(self._take_over)
+        self._take_over(self._routes.current())
+        loop = asyncio.get_running_loop()
+        for listener in sockets:
+            self._servers.append(
+                await loop.create_server(self._accept, sock=listener, backlog=_BACKLOG)
+            )
+        self._tasks.spawn("watch", self._watch())
+
+    async def drain(self, grace_s: float, *, delay_s: float = 0.0) -> None:
+        """Say not ready for ``delay_s``, accept no more, let requests end for ``grace_s``, cut."""
+        self._is_stopping = True
+        await asyncio.sleep(delay_s)
+        for server in self._servers:
+            server.close()
+        self._reception.is_draining = True
+        for connection in tuple(self._reception.connections):
+            connection.leave_if_idle()
+        if not await self._emptied(within_s=grace_s):
+            _log.warning("requests_cut", inflight=self._meter.inflight)
+            for connection in tuple(self._reception.connections):
+                connection.cancel()
+            await self._emptied(within_s=_CUT_WITHIN_S)
+        await self.close()
+
+    async def close(self) -> None:
+        """End everything now; may be called again."""
+        self._is_stopping = True
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+            self._unsubscribe = None
+        for server in self._servers:
+            server.close()
+        for connection in tuple(self._reception.connections):
+            connection.abort()
+        await self._emptied(within_s=_CUT_WITHIN_S)  # each closes the account of its request
+        await self._tasks.close()
+        for live in self._registry.all():
+            live.pool.close()
+        if self._request_log is not None:
+            await asyncio.to_thread(self._request_log.close)
+
+    def stats(self) -> GatewayStats:
+        """The figures of this moment."""
+        return GatewayStats(
+            totals=self._meter.stats(),
+            endpoints=tuple(
+                EndpointStats(
+                    endpoint_id=live.facts.endpoint_id,
+                    inflight=live.inflight,
+                    idle_connections=len(live.pool),
+                    is_breaker_open=not live.breaker.is_closed,
+                )
+                for live in self._registry.all()
+            ),
+            connections=len(self._reception.connections),
+            buffered_body_bytes=self._reception.budget.held_bytes,
+            dropped_log_lines=self._request_log.dropped_lines if self._request_log else 0,
+            table_number=self._table.number if self._table is not None else 0,
+        )
+
+    def _pipeline(self, settings: RouterSettings) -> Pipeline:
+        return Pipeline(
+            routes=self._routes,
+            local=LocalRoutes(
+                routes=self._routes, registry=self._registry, readiness=self._readiness
+            ),
+            surroundings=Surroundings(
+                settings=settings.dispatch,
+                registry=self._registry,
+                meter=self._meter,
+                clock=self._clock,
+                tasks=self._tasks,
+                draw=random.random,
+            ),
+        )
+
+    def _accept(self) -> ClientConnection:
+        return ClientConnection(self._reception)
+
+    def _take_over(self, table: RouteTable) -> None:
+        """Put a new table in force; requests under way hear of it."""
+        self._table = table
+        self._table_taken_at = self._clock.monotonic()
+        self._registry.replace(table)
+        for connection in tuple(self._reception.connections):
+            connection.on_routes_changed()
+
+    async def _watch(self) -> None:
+        """The one clock of all connections, so that a request sets no timers of its own."""
+        expire_at = self._clock.monotonic() + _EXPIRE_EVERY_S
+        while True:
+            await asyncio.sleep(_LOOK_EVERY_S)
+            now = self._clock.monotonic()
+            for connection in tuple(self._reception.connections):
+                if connection.due_at <= now or connection.is_paused:
+                    self._look(connection, now)
+            if self._request_log is not None:
+                self._request_log.flush()
+            if now >= expire_at:
+                expire_at = now + _EXPIRE_EVERY_S
+                for live in self._registry.all():
+                    live.pool.expire(now)
+
+    def _look(self, connection: ClientConnection, now: float) -> None:
+        try:
+            connection.look(now)
+        except Exception as error:  # noqa: BLE001 - the watch must go on for all others
+            _log.error("connection_failed", exc=error)
+            connection.abort()
+
+    async def _emptied(self, *, within_s: float) -> bool:
+        """Wait until no client is connected any more."""
+        try:
+            async with asyncio.timeout(within_s):
+                await self._reception.emptied()
+        except TimeoutError:
+            return False
+        return True
+
+    def _readiness(self) -> Readiness:
+        table = self._table
+        if table is None or not (table.number or table.models):
+            return Readiness(("no route table yet",), None)
+        now = self._clock.monotonic()
+        reasons = []
+        if self._is_stopping:
+            reasons.append("stopping")
+        may_serve = any(
+            live.is_ready and live.breaker.may_pass(now) for live in self._registry.all()
+        )
+        if not may_serve and not any(
+            model.state is ModelState.ON_DEMAND for model in table.models.values()
+        ):
+            reasons.append("no endpoint is ready")
+        return Readiness(tuple(reasons), now - self._table_taken_at)
+
+
+def _registry(settings: RouterSettings, clock: Clock) -> Registry:
+    breaker = settings.breaker
+    return Registry(
+        rules=BreakerRules(
+            failure_threshold=breaker.failure_threshold,
+            open_s=breaker.open_s,
+            open_max_s=breaker.open_max_s,
+        ),
+        dial_timeout_s=settings.dispatch.dial_timeout_s,
+        now=clock.monotonic,
+    )

@@ -1,0 +1,201 @@
+"""Speak HTTP/1.1 to an engine over one connection.
+
+``pool`` makes and keeps connections; ``dispatch`` sends one request on one and gets the answer as
+calls on its ``Receiver``; after commit ``relaying`` is the receiver.  Nothing here knows of models,
+retries or clients.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Protocol, cast
+
+from llmgw.gateway.framing import Framing, FramingBroken
+from llmgw.gateway.responses import HeadBroken, ResponseHead
+
+_END_OF_HEAD = b"\r\n\r\n"
+_MAX_HEAD_BYTES = 65536
+
+
+class Receiver(Protocol):
+    """Who gets an answer; every call comes from the event loop and none may block."""
+
+    def on_head(self, head: ResponseHead) -> None:
+        """The final head; interim ones are not shown."""
+        ...
+
+    def on_body(self, data: bytes) -> None:
+        """Bytes of the body in their framing; more will follow."""
+        ...
+
+    def on_last(self, data: bytes) -> None:
+        """The last bytes of the body, perhaps none; the connection is given back already."""
+        ...
+
+    def on_lost(self, reason: str) -> None:
+        """The answer will not be completed; the connection is gone."""
+        ...
+
+
+class Keeper(Protocol):
+    """Who keeps connections between requests."""
+
+    def give(self, connection: UpstreamConnection) -> None:
+        """Take a connection that may carry another request."""
+        ...
+
+    def forget(self, connection: UpstreamConnection) -> None:
+        """A connection is gone."""
+        ...
+
+
+class UpstreamConnection(asyncio.Protocol):
+    """One connection, carrying one request at a time.
+
+    It is given back to its keeper only after a whole answer with nothing behind it, when the engine
+    keeps it open, and with its reading resumed.
+    """
+
+    __slots__ = (
+        "_begun_head",
+        "_is_paused",
+        "_keeper",
+        "_keeps_open",
+        "_keeps_payload",
+        "_receiver",
+        "_transport",
+        "framing",
+        "has_bytes",
+        "idle_since",
+        "is_reused",
+    )
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+        self._receiver: Receiver | None = None
+        self._begun_head = b""
+        self._keeps_open = False
+        self._keeps_payload = False
+        self._is_paused = False
+        self.framing: Framing | None = None
+        self.has_bytes = False
+        self.is_reused = False
+        self.idle_since = 0.0
+
+    def send(
+        self, request: Iterable[bytes], receiver: Receiver, *, keeps_payload: bool = False
+    ) -> None:
+        """Write one request; its answer goes to ``receiver``, with bare payload if asked for."""
+        self._receiver = receiver
+        self._keeps_payload = keeps_payload
+        self.has_bytes = False
+        self._transport.writelines(request)
+
+    def hand_over(self, receiver: Receiver) -> None:
+        """From now on another object receives the same answer."""
+        self._receiver = receiver
+
+    def abort(self) -> None:
+        """Give the answer up: the engine sees the connection close at once."""
+        self._receiver = None
+        self._transport.abort()
+
+    def close(self) -> None:
+        """End a connection that carries nothing."""
+        self._transport.close()
+
+    def pause_reading(self) -> None:
+        """Let the engine wait; its bytes stay in the kernel."""
+        if not self._is_paused and self.is_open:
+            self._is_paused = True
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Take bytes again."""
+        if self._is_paused and self.is_open:
+            self._is_paused = False
+            self._transport.resume_reading()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can still carry a request."""
+        return not self._transport.is_closing()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Connected; called by the event loop."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of an answer; called by the event loop, once a token in a stream."""
+        framing = self.framing
+        if framing is None:
+            self._take_head(data)
+            return
+        try:
+            taken = framing.feed(data)
+        except FramingBroken as error:
+            self._fail(str(error))
+            return
+        if framing.is_complete:
+            self._finish(data, taken)
+        elif self._receiver is not None:
+            self._receiver.on_body(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is gone; called by the event loop."""
+        self._keeper.forget(self)
+        receiver, self._receiver = self._receiver, None
+        if receiver is None:
+            return
+        if exc is None and self.framing is not None and self.framing.ends_at_close():
+            receiver.on_last(b"")
+        else:
+            receiver.on_lost(str(exc) if exc else "the engine closed the connection")
+
+    def _take_head(self, data: bytes) -> None:
+        if self._receiver is None:
+            self._transport.abort()  # bytes that nobody asked for
+            return
+        self.has_bytes = True
+        data = self._begun_head + data
+        self._begun_head = b""
+        while (end := data.find(_END_OF_HEAD)) >= 0:
+            end += len(_END_OF_HEAD)
+            try:
+                head = ResponseHead(data[:end])
+                if not head.is_interim:
+                    self._begin_body(head, data[end:])
+                    return
+            except HeadBroken as error:
+                self._fail(str(error))
+                return
+            data = data[end:]
+        self._begun_head = data
+        if len(data) > _MAX_HEAD_BYTES:
+            self._fail("the head of the answer is too large")
+
+    def _begin_body(self, head: ResponseHead, data: bytes) -> None:
+        self.framing = framing = head.framing(keeps_payload=self._keeps_payload)
+        self._keeps_open = head.keeps_open
+        if self._receiver is not None:
+            self._receiver.on_head(head)
+        if data or framing.is_complete:
+            self.data_received(data)
+
+    def _finish(self, data: bytes, taken: int) -> None:
+        receiver, self._receiver = self._receiver, None
+        self.framing = None
+        if self._keeps_open and taken == len(data) and receiver is not None:
+            self.resume_reading()
+            self._keeper.give(self)
+        else:
+            self._transport.abort()
+        if receiver is not None:
+            receiver.on_last(data if taken == len(data) else data[:taken])
+
+    def _fail(self, reason: str) -> None:
+        receiver, self._receiver = self._receiver, None
+        self._transport.abort()
+        if receiver is not None:
+            receiver.on_lost(reason)
