@@ -33,7 +33,7 @@ class EchoGateway:
         for sock in sockets:
             self._servers.append(await asyncio.start_server(self._answer, sock=sock.dup()))
 
-    async def drain(self, grace_s: float) -> None:
+    async def drain(self, grace_s: float, *, delay_s: float = 0.0) -> None:
         for server in self._servers:
             server.close()
 

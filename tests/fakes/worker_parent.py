@@ -10,7 +10,7 @@ from pathlib import Path
 from llmgw.config.settings import GatewaySettings
 from llmgw.domain.routes import RouteTable
 from llmgw.kit import logs
-from llmgw.serve.listeners import Address
+from llmgw.kit.addresses import Address
 from llmgw.serve.messages import WorkerSettings
 from llmgw.serve.workers import Workers
 

@@ -38,8 +38,8 @@ class CarriesRequests(Protocol):
         """Take connections."""
         ...
 
-    async def drain(self, grace_s: float) -> None:
-        """Take no more and let running requests end."""
+    async def drain(self, grace_s: float, *, delay_s: float) -> None:
+        """Say for ``delay_s`` that no more is taken, then let running requests end."""
         ...
 
     async def close(self) -> None:
@@ -149,8 +149,10 @@ class Worker:
     async def _end(self) -> None:
         if self._gateway is None or self._settings is None:
             return
-        grace_s = self._settings.gateway.shutdown_grace_s
-        draining = asyncio.ensure_future(self._gateway.drain(grace_s))
+        stopping = self._settings.gateway
+        draining = asyncio.ensure_future(
+            self._gateway.drain(stopping.shutdown_grace_s, delay_s=stopping.drain_delay_s)
+        )
         hurried = asyncio.ensure_future(self._stop.wait_quick())
         await asyncio.wait({draining, hurried}, return_when=asyncio.FIRST_COMPLETED)
         for waiting in (draining, hurried):

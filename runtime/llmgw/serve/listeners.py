@@ -10,43 +10,13 @@ from __future__ import annotations
 import errno
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from llmgw.errors import AlreadyHeld, Invalid
+from llmgw.kit.addresses import Address
 from llmgw.serve import holders
 
 BACKLOG = 4096
 """Connections that may wait at one socket; the kernel's own bound (somaxconn) is the same."""
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where to listen; an empty host means all addresses, port 0 means any free port."""
-
-    host: str
-    port: int
-
-    @property
-    def is_loopback(self) -> bool:
-        """Only this machine can reach it."""
-        return self.host in {"localhost", "::1"} or self.host.startswith("127.")
-
-    def __str__(self) -> str:
-        """As it is written in settings."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
-
-
-def parse(text: str, *, key: str) -> Address:
-    """``host:port``, ``[v6]:port`` or ``:port``; ``key`` names the setting in the error."""
-    host, colon, port = text.strip().rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65535:
-        raise Invalid(f"{key}: {text!r} is no address; write host:port, [v6 address]:port or :port")
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    elif ":" in host:
-        raise Invalid(f"{key}: {text!r}: put brackets around the v6 address, as in [::1]:8080")
-    return Address(host="" if host == "*" else host, port=int(port))
 
 
 def bind(address: Address, *, key: str) -> socket.socket:
@@ -92,9 +62,8 @@ def is_at(sock: socket.socket, address: Address) -> bool:
 def shown(sock: socket.socket) -> str:
     """``http://host:port`` as a person on this machine can use it."""
     host, port = sock.getsockname()[:2]
-    if host in ("0.0.0.0", "::"):  # noqa: S104  compared, not bound
-        host = "127.0.0.1"
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    at = Address(host=host, port=port)
+    return f"http://{Address(host='127.0.0.1', port=port) if at.is_wildcard else at}"
 
 
 def _tried_alone(address: Address, *, key: str) -> Address:

@@ -7,17 +7,16 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 try:
-    from uvloop import new_event_loop as _uvloop
-except (
-    ImportError
-):  # not in every extra, and absent on some platforms; asyncio's own loop serves as well
-    _uvloop = None
+    import uvloop
+except ImportError:  # not in every extra nor on every platform; asyncio's own loop serves as well
+    _new_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
+else:
+    _new_loop = uvloop.new_event_loop
 
 _T = TypeVar("_T")
 
 
 def run(main: Coroutine[Any, Any, _T]) -> _T:
     """Run ``main`` to its end: on uvloop where it is installed, else on asyncio's loop."""
-    factory: Callable[[], asyncio.AbstractEventLoop] | None = _uvloop
-    with asyncio.Runner(loop_factory=factory) as runner:
+    with asyncio.Runner(loop_factory=_new_loop) as runner:
         return runner.run(main)

@@ -21,10 +21,10 @@ from llmgw import __version__
 from llmgw.domain.routes import RouteTable
 from llmgw.errors import Internal, LlmgwError, Unavailable, Unreachable
 from llmgw.kit import logs
+from llmgw.kit.addresses import Address
 from llmgw.kit.backoff import Backoff
 from llmgw.kit.tasks import Tasks
 from llmgw.serve import listeners, worker_process
-from llmgw.serve.listeners import Address
 from llmgw.serve.messages import WorkerSettings
 from llmgw.serve.worker_process import WorkerProcess
 
@@ -114,12 +114,10 @@ class Workers:
         await asyncio.gather(*(self._end(worker, grace_s=grace_s) for worker in workers))
         self._close_sockets()
 
-    async def kill(self) -> None:
-        """End every worker now; requests under way are cut."""
-        await self._tasks.close()
+    def hurry(self) -> None:
+        """Have workers that drain cut what still runs."""
         for worker in (*self._living(), *self._leaving):
-            await self._end(worker, grace_s=0.0)
-        self._close_sockets()
+            worker.signal(signal.SIGTERM)
 
     async def _found(self) -> tuple[list[WorkerProcess], list[WorkerProcess]]:
         usable: list[WorkerProcess] = []

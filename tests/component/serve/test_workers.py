@@ -18,7 +18,7 @@ from llmgw.config.settings import GatewaySettings
 from llmgw.domain.routes import Endpoint, RouteTable
 from llmgw.errors import AlreadyHeld, Internal
 from llmgw.serve import listeners
-from llmgw.serve.listeners import Address
+from llmgw.kit.addresses import Address
 from llmgw.serve.messages import WorkerSettings
 from llmgw.serve.workers import Workers
 from tests.fakes import worker_parent

@@ -1,0 +1,52 @@
+"""``llmgw agent``: the agent of this node; ``llmgw agent inventory`` only looks at it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from llmgw.cli.inventory_cmd import inventory
+from llmgw.config import loading, sources
+from llmgw.kit import logs
+from llmgw.serve import agent as agents
+from llmgw.serve import loops
+
+DEFAULT_CONFIG = Path("/etc/llmgw/agent.yaml")
+
+
+@click.group(invoke_without_command=True)
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    help=f"The agent's settings.  [default: {DEFAULT_CONFIG} where there is one]",
+)
+@click.option("--server", help="Agent port of the control plane, host:7443.")
+@click.option("--node-id", help="The node's name.")
+@click.option("--mgmt-addr", help="Address on which engines listen.")
+@click.pass_context
+def agent(
+    ctx: click.Context,
+    *,
+    config: Path | None,
+    server: str | None,
+    node_id: str | None,
+    mgmt_addr: str | None,
+) -> None:
+    """Run the agent of this node.
+
+    Every setting can be given by environment too: LLMGW_SERVER, LLMGW_NODE_ID, ...
+    Ends by SIGTERM; engines go on and the next agent adopts them.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    environ = sources.environment()
+    file = config or (DEFAULT_CONFIG if DEFAULT_CONFIG.is_file() else None)
+    written = {"server": server, "node_id": node_id, "mgmt_addr": mgmt_addr}
+    given = {key: value for key, value in written.items() if value is not None}
+    settings = loading.load_agent(file, environ=environ, overrides=given)
+    logs.setup(level=settings.log.level, as_json=settings.log.format == "json")
+    loops.run(agents.run(settings, environ=environ))
+
+
+agent.add_command(inventory)

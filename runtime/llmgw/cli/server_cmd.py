@@ -1,0 +1,74 @@
+"""``llmgw server``: the control plane and the gateway, or the gateway alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from llmgw.config import loading, sources
+from llmgw.errors import Invalid
+from llmgw.kit import logs
+from llmgw.serve import loops
+from llmgw.serve.server import Server
+
+DEFAULT_CONFIG = Path("/etc/llmgw/server.yaml")
+
+
+@click.command()
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    help=f"The server's settings.  [default: {DEFAULT_CONFIG} where there is one]",
+)
+@click.option(
+    "--endpoint",
+    "endpoints",
+    multiple=True,
+    metavar="ID=URL=MODEL",
+    help="Route to a server that runs already; repeat it, with the same ID for more models. "
+    "Replaces the endpoints of the settings.",
+)
+@click.option("--listen", help="Where clients connect, such as :8080.")
+@click.option("--admin-listen", help="Where the admin API listens, such as 127.0.0.1:9090.")
+def server(
+    *,
+    config: Path | None,
+    endpoints: tuple[str, ...],
+    listen: str | None,
+    admin_listen: str | None,
+) -> None:
+    """Serve models of a fleet, or of endpoints that run already.
+
+    Every setting can be given by environment too: LLMGW_LISTEN, LLMGW_GATEWAY__WORKERS, ...
+    Ends by SIGTERM; engines go on.
+    """
+    environ = sources.environment()
+    file = config or (DEFAULT_CONFIG if DEFAULT_CONFIG.is_file() else None)
+    overrides = {
+        "listen": listen,
+        "admin_listen": admin_listen,
+        "endpoints": named_endpoints(endpoints) or None,
+    }
+    given = {key: value for key, value in overrides.items() if value is not None}
+    settings = loading.load_server(file, environ=environ, overrides=given)
+    logs.setup(level=settings.log.level, as_json=settings.log.format == "json")
+    loops.run(Server(settings, environ=environ, announce=click.echo).run())
+
+
+def named_endpoints(written: tuple[str, ...]) -> list[Mapping[str, object]]:
+    """``ID=URL=MODEL`` each, split at the first and the last ``=``; one entry for each ID."""
+    found: dict[str, tuple[str, list[str]]] = {}
+    for text in written:
+        name, _, rest = text.partition("=")
+        url, _, model = rest.rpartition("=")
+        if not (name and url and model):
+            raise Invalid(
+                f"--endpoint {text!r}: write ID=URL=MODEL, as in a=http://10.0.0.5:8000=m"
+            )
+        known_url, models = found.setdefault(name, (url, []))
+        if known_url != url:
+            raise Invalid(f"--endpoint {text!r}: {name} has the address {known_url} already")
+        models.append(model)
+    return [{"id": name, "url": url, "models": models} for name, (url, models) in found.items()]

@@ -1,0 +1,29 @@
+"""``llmgw worker``: one gateway worker; ``llmgw server`` starts it with what it needs."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import click
+
+from llmgw.kit import logs
+from llmgw.serve import gateways, loops
+from llmgw.serve.gateway_worker import CarriesRequests, Worker
+from llmgw.serve.liveroutes import LiveRoutes
+from llmgw.serve.messages import WorkerSettings
+
+
+@click.command(hidden=True)
+@click.option("--listener-fd", type=int, required=True, help="The listening socket.")
+@click.option("--link-fd", type=int, required=True, help="This end of the link to the server.")
+@click.option("--run-dir", type=click.Path(path_type=Path), required=True)
+def worker(*, listener_fd: int, link_fd: int, run_dir: Path) -> None:
+    """Serve on an inherited socket what the server says."""
+    logs.setup()
+    listener, link = socket.socket(fileno=listener_fd), socket.socket(fileno=link_fd)
+    loops.run(Worker(listener=listener, run_dir=run_dir, make_gateway=_make).run(link))
+
+
+def _make(settings: WorkerSettings, routes: LiveRoutes) -> CarriesRequests:
+    return gateways.make(router=settings.router, log=settings.log, routes=routes)

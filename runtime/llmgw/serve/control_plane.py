@@ -1,0 +1,75 @@
+"""Joins the rooms of a control plane: catalog, agents' port, reconciler, and what the API shows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from llmgw.api.ports import Control
+from llmgw.config.settings import ServerSettings, TlsFiles
+from llmgw.control.agents.connections import Connections
+from llmgw.control.agents.dispatching import Dispatcher
+from llmgw.control.agents.listener import Listener
+from llmgw.control.agents.logs import LogQuestions
+from llmgw.control.agents.service import AgentService
+from llmgw.control.catalog.live import LiveCatalog
+from llmgw.control.leadership.elector import SoleLeader
+from llmgw.control.reconciler import options
+from llmgw.control.reconciler.loop import Reconciler
+from llmgw.control.reconciler.ports import Rooms
+from llmgw.domain import catalog_rules
+from llmgw.domain.routes import RouteTable
+from llmgw.kit.clock import Clock, SystemClock
+from llmgw.kit.tasks import Tasks
+
+
+class ControlPlane:
+    """One control plane without a store: it leads always."""
+
+    def __init__(
+        self,
+        settings: ServerSettings,
+        *,
+        last_routes: RouteTable | None,
+        also_expected: Collection[str] = (),
+        clock: Clock | None = None,
+    ) -> None:
+        """``also_expected`` are nodes that are awaited before anything is placed."""
+        leadership, connections, questions = SoleLeader(), Connections(), LogQuestions()
+        dispatcher = Dispatcher(connections=connections, leadership=leadership, questions=questions)
+        rooms = Rooms(
+            catalog=LiveCatalog(catalog_rules.build(settings.models)),
+            dispatcher=dispatcher,
+            leadership=leadership,
+            clock=clock or SystemClock(),
+        )
+        self.reconciler = Reconciler(
+            rooms,
+            options=options.of(settings.control, also_expected=also_expected),
+            last_routes=last_routes,
+        )
+        self.routes = self.reconciler.routes
+        self.shown = Control(fleet=self.reconciler, logs=dispatcher)
+        tls = settings.agent_tls if isinstance(settings.agent_tls, TlsFiles) else None
+        self.has_tls = tls is not None
+        service = AgentService(
+            fleet=self.reconciler,
+            leadership=leadership,
+            connections=connections,
+            questions=questions,
+            must_identify=self.has_tls,
+        )
+        self._listener = Listener(
+            service, connections=connections, address=settings.agent_listen, tls=tls
+        )
+        self._tasks = Tasks(owner="control")
+
+    async def start(self) -> int:
+        """Listen for agents and begin the passes; the port that agents dial."""
+        port = await self._listener.start()
+        self._tasks.spawn("reconciler", self.reconciler.run())
+        return port
+
+    async def close(self) -> None:
+        """Tell agents to come back later and end the passes; what runs on nodes goes on."""
+        await self._tasks.close()
+        await self._listener.close()

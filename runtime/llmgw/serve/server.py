@@ -1,0 +1,174 @@
+"""``llmgw server``: the control plane (where models are to be placed) and the gateway's workers.
+
+It holds the lock of its run folder, the listening sockets and the last route table; requests never
+pass through it. Its end by SIGTERM ends the workers in order and leaves engines as they are; when
+it is killed the workers serve on and the next server takes them over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Protocol
+
+from llmgw import __version__
+from llmgw.api.ports import Control
+from llmgw.config import secrets
+from llmgw.config.settings import ServerSettings
+from llmgw.domain import catalog_rules
+from llmgw.domain.routes import RouteTable
+from llmgw.errors import Invalid
+from llmgw.gateway.ports import RouteSource
+from llmgw.kit import addresses, logs
+from llmgw.serve import listeners, locks, static_routes
+from llmgw.serve.admin import AdminListener, RoutesReadiness
+from llmgw.serve.liveroutes import LiveRoutes
+from llmgw.serve.messages import WorkerSettings
+from llmgw.serve.route_file import RouteFile
+from llmgw.serve.signals import StopAsked
+from llmgw.serve.workers import Workers
+
+_log = logs.get(__name__)
+
+Announce = Callable[[str], None]
+"""Writes one line for the person who started the process."""
+
+
+class ControlPlaneLike(Protocol):
+    """What the server needs of a control plane; ``control_plane.ControlPlane`` fits."""
+
+    @property
+    def routes(self) -> RouteSource:
+        """The tables that it publishes."""
+        ...
+
+    @property
+    def shown(self) -> Control:
+        """What the admin API shows."""
+        ...
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether agents must show certificates."""
+        ...
+
+    async def start(self) -> int:
+        """Listen for agents; the port."""
+        ...
+
+    async def close(self) -> None:
+        """Leave the agents."""
+        ...
+
+
+class Server:
+    """One server from its lock to its end."""
+
+    def __init__(
+        self, settings: ServerSettings, *, environ: Mapping[str, str], announce: Announce
+    ) -> None:
+        """``environ`` is where secrets may lie; ``Invalid`` when there is nothing to serve."""
+        if not settings.has_control_plane and not settings.endpoints:
+            raise Invalid(
+                "nothing to serve: give --endpoint ID=URL=MODEL, or endpoints or models with "
+                "profiles in the settings, or set control.enabled to true"
+            )
+        self._settings = settings
+        self._environ = environ
+        self._announce = announce
+        self._stop = StopAsked()
+
+    async def run(self) -> None:
+        """Serve until SIGTERM or SIGINT; a second one cuts what still runs."""
+        self._stop.listen()
+        run_dir = Path(self._settings.run_dir)
+        with locks.hold(run_dir / "server.lock", what=f"run_dir {run_dir}"):
+            async with AsyncExitStack() as parts:
+                workers = await self._start(parts, run_dir=run_dir)
+                await self._stop.wait()
+                _log.info("stopping")
+                hurry = asyncio.create_task(self._hurry(workers), name="server.hurry")
+                parts.callback(hurry.cancel)
+
+    async def _start(self, parts: AsyncExitStack, *, run_dir: Path) -> Workers:
+        """Open every port before any worker is touched, so that a mistake changes nothing."""
+        settings = self._settings
+        admin_port = listeners.bind(addresses.parse(settings.admin_listen), key="admin_listen")
+        parts.callback(admin_port.close)
+        control = await self._control(parts)
+        routes = control.routes if control is not None else LiveRoutes(self._static_table())
+        workers = Workers(
+            address=addresses.parse(settings.listen),
+            count=settings.gateway.workers,
+            settings=WorkerSettings(
+                router=settings.router, gateway=settings.gateway, log=settings.log
+            ),
+            run_dir=run_dir,
+            table=routes.current(),
+        )
+        parts.callback(routes.subscribe(workers.publish))
+        url = await workers.start()
+        stopping = settings.gateway
+        grace_s = stopping.drain_delay_s + stopping.shutdown_grace_s
+        parts.push_async_callback(workers.close, grace_s=grace_s)
+        admin = AdminListener(
+            admin_port,
+            readiness=RoutesReadiness(routes.current),
+            control=control.shown if control is not None else None,
+        )
+        admin.start()
+        parts.push_async_callback(admin.close)
+        self._say_where(url, admin=listeners.shown(admin_port))
+        return workers
+
+    async def _control(self, parts: AsyncExitStack) -> ControlPlaneLike | None:
+        settings = self._settings
+        if not settings.has_control_plane:
+            return None
+        file = RouteFile(Path(settings.state_dir))
+        control = _make_control_plane(settings, last_routes=file.load())
+        parts.push_async_callback(file.close)
+        parts.callback(control.routes.subscribe(file.keep))
+        port = await control.start()
+        parts.push_async_callback(control.close)
+        host = addresses.parse(settings.agent_listen).host
+        way = "mutual TLS" if control.has_tls else "plaintext"
+        self._announce(f"agents   {addresses.Address(host=host, port=port)} ({way})")
+        if not control.has_tls and not addresses.parse(settings.agent_listen).is_loopback:
+            _log.warning("agents_in_plaintext", means="whoever reaches the port can be any node")
+        return control
+
+    def _static_table(self) -> RouteTable:
+        endpoints = self._settings.endpoints
+        keys = {e.id: secrets.resolve(e.api_key, environ=self._environ) for e in endpoints}
+        catalog = catalog_rules.build(self._settings.models)
+        return static_routes.build(
+            endpoints, catalog=catalog, keys=keys, created_at=int(time.time())
+        )
+
+    def _say_where(self, url: str, *, admin: str) -> None:
+        listen = addresses.parse(self._settings.listen)
+        reach = " (on all addresses)" if listen.is_wildcard else ""
+        self._announce(f"admin    {admin}")
+        self._announce(f"clients  {url}/v1{reach}")
+        if not listen.is_loopback:
+            _log.warning("no_keys", means="whoever reaches the client port may use every model")
+        _log.info("serving", version=__version__, clients=url, admin=admin)
+
+    async def _hurry(self, workers: Workers) -> None:
+        await self._stop.wait_quick()
+        _log.warning("stopping_at_once")
+        workers.hurry()
+
+
+def _make_control_plane(
+    settings: ServerSettings, *, last_routes: RouteTable | None
+) -> ControlPlaneLike:
+    """Import it only where it is wanted: grpc is larger than all else that a router needs."""
+    module = importlib.import_module("llmgw.serve.control_plane")
+    made: ControlPlaneLike = module.ControlPlane(settings, last_routes=last_routes)
+    return made
