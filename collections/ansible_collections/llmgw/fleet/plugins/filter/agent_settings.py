@@ -35,9 +35,7 @@ def agent_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of one agent, in the order in which a person reads them."""
     _refuse_unknown(given)
     servers = _servers(given)
-    settings: dict[str, Any] = (
-        {"server": servers[0]} if len(servers) == 1 else {"servers": servers}
-    )
+    settings: dict[str, Any] = {"server": servers[0]} if len(servers) == 1 else {"servers": servers}
     if not all(server.startswith("http://") for server in servers):
         settings["tls"] = {**_TLS, **(given.get("tls") or {})}
     if given.get("node_id") and given["node_id"] != given.get("hostname"):
@@ -88,7 +86,10 @@ def _fabric(item: Any) -> dict[str, Any]:
     """A fabric from ``name``, ``name:hca1,hca2`` or ``{name, hcas, rate_gbps}``."""
     if isinstance(item, str):
         name, _, adapters = item.partition(":")
-        item = {"name": name, "hcas": [word.strip() for word in adapters.split(",") if word.strip()]}
+        item = {
+            "name": name,
+            "hcas": [word.strip() for word in adapters.split(",") if word.strip()],
+        }
     if not isinstance(item, Mapping) or not item.get("name"):
         raise AnsibleFilterError(f"agent_settings: {item!r} is no fabric: it has no name")
     fabric = {"name": item["name"], "hcas": list(item.get("hcas") or DEFAULT_ADAPTERS)}
@@ -108,9 +109,7 @@ def _merged(settings: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[s
     return dict(_merge(settings, overrides))
 
 
-def _merge(
-    settings: Mapping[str, Any], overrides: Mapping[str, Any]
-) -> Iterator[tuple[str, Any]]:
+def _merge(settings: Mapping[str, Any], overrides: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Groups are joined key by key; anything else is replaced."""
     for key, value in settings.items():
         other = overrides.get(key)

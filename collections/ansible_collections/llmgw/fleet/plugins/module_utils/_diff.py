@@ -28,7 +28,7 @@ def change(
 
 
 def masked(value: Any, *, keys: Iterable[str] = ()) -> Any:
-    """The same value with the secrets hidden: those of known names, of ``keys``, and any PEM key."""
+    """The same value without its secrets: those of known names, of ``keys``, and any PEM key."""
     return _masked(value, SECRET_WORDS | {_normal(key) for key in keys})
 
 
