@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-
 from ansible_collections.llmgw.fleet.plugins.module_utils import _names
 
 
