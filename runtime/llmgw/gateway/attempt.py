@@ -77,7 +77,7 @@ class Attempt:
 
     head: ResponseHead
     verdict: Verdict
-    framing: Framing
+    framing: Framing | None
     connection: UpstreamConnection
 
     def __init__(self, owner: Owner, live: LiveEndpoint, permit: Permit, *, tasks: Tasks) -> None:
@@ -88,6 +88,7 @@ class Attempt:
         self._keeps_payload = False
         self._dialling: asyncio.Task[None] | None = None
         self._held = b""
+        self.framing = None
         self.live = live
         self.phase = Phase.NEW
 
@@ -131,13 +132,19 @@ class Attempt:
         """The answer was passed on, whole or not."""
         self._close(Outcome.FAILED if is_truncated else Outcome.NEUTRAL)
 
+    def on_whole(self, head: ResponseHead, body: bytes) -> None:
+        """See ``upstream.Receiver``."""
+        self.head = head
+        self.verdict = judge_status(head.status)
+        self._held = body
+        self._answer(is_whole=True)
+
     def on_head(self, head: ResponseHead) -> None:
         """See ``upstream.Receiver``."""
         self.phase = Phase.HEAD
         self.head = head
         self.verdict = judge_status(head.status)
-        if self.connection.framing is not None:
-            self.framing = self.connection.framing
+        self.framing = self.connection.framing
         self._owner.on_head()
         if self.verdict.then is not Then.COMMIT:
             # Such an answer does not wait for its body, but takes along what came with the head.
@@ -146,7 +153,7 @@ class Attempt:
     def on_body(self, data: bytes) -> None:
         """See ``upstream.Receiver``; framing alone is not yet a byte of the body."""
         self._held += data
-        if self.framing.has_payload or self.verdict.then is not Then.COMMIT:
+        if self.framing is None or self.framing.has_payload or self.verdict.then is not Then.COMMIT:
             self._answer(is_whole=False)
 
     def on_last(self, data: bytes) -> None:
@@ -192,7 +199,7 @@ class Attempt:
         data, self._held = self._held, b""
         if self.head.status == 503:
             self.verdict = judge_loading(self.verdict, status=503, body=data)
-        self.live.learn(self.verdict.breaker, self._permit)
+        self._learn(self.verdict.breaker)
         self._permit = Permit.ORDINARY
         self._owner.on_answer(data, is_whole=is_whole)
 
@@ -204,5 +211,10 @@ class Attempt:
         if self.phase is not Phase.OVER:
             self.phase = Phase.OVER
             self._request = ()
+            self._learn(outcome)
+            self.live.inflight -= 1
+
+    def _learn(self, outcome: Outcome) -> None:
+        """Tell the breaker, unless it is one more success among many."""
+        if outcome is Outcome.FAILED or not self.live.breaker.is_calm:
             self.live.learn(outcome, self._permit)
-            self.live.end()

@@ -38,27 +38,24 @@ class BreakerRules:
 class Breaker:
     """Closed, open for a time that doubles, then half open for one probe.
 
-    ``is_closed`` is a plain attribute because every pick reads it.
+    ``is_closed`` and ``is_calm`` (closed without a recent failure, so that one more success changes
+    nothing) are plain attributes because every request reads them.
     """
 
-    __slots__ = ("_open_s", "_probing", "_rules", "_streak", "is_closed", "opened_at")
+    __slots__ = ("_open_s", "_probing", "_rules", "_streak", "is_calm", "is_closed", "opened_at")
 
     def __init__(self, rules: BreakerRules) -> None:
         self._rules = rules
         self._streak = 0
         self._open_s = rules.open_s
         self._probing = False
+        self.is_calm = True
         self.is_closed = True
         self.opened_at = 0.0
 
     def may_pass(self, now: float) -> bool:
         """Whether ``take`` would permit an attempt; takes nothing."""
         return self.is_closed or (not self._probing and now >= self.opened_at + self._open_s)
-
-    @property
-    def is_calm(self) -> bool:
-        """Closed and without a recent failure: another success would change nothing."""
-        return self.is_closed and not self._streak
 
     def may_be_forced(self) -> bool:
         """Whether an open breaker could give its probe away before its time."""
@@ -90,9 +87,10 @@ class Breaker:
     def _close(self) -> None:
         self._streak = 0
         self._open_s = self._rules.open_s
-        self.is_closed = True
+        self.is_calm = self.is_closed = True
 
     def _fail(self, now: float, *, was_probe: bool) -> None:
+        self.is_calm = False
         if self.is_closed:
             self._streak += 1
             if self._streak >= self._rules.failure_threshold:

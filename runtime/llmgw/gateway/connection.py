@@ -1,8 +1,8 @@
 """Carry requests and answers of one client.
 
 ``server`` makes one ``ClientConnection`` an accepted connection.  It gives each whole request to
-the ``Service`` and is the ``Client`` on which the answer goes back; it tells the work under way what
-the client does.  It knows nothing of models or engines.
+the ``Service`` and is the ``Client`` on which the answer goes back; it tells the work under way
+what the client does.  It knows nothing of models or engines.
 
 While an answer is under way nothing more is parsed: what a client sends ahead is kept up to a bound
 and reading then pauses.  A request that cannot be read is answered and ends the connection.
@@ -19,9 +19,9 @@ from typing import cast
 
 from llmgw.config.settings import LimitsSettings, StreamSettings
 from llmgw.gateway import headers
-from llmgw.gateway.client_request import BodyBudget, ClientRequest
+from llmgw.gateway.exchange import BodyBudget, Exchange, State
 from llmgw.gateway.hangup import Hangup
-from llmgw.gateway.metering import Meter, own_line
+from llmgw.gateway.metering import Meter
 from llmgw.gateway.ports import NEVER, Service, Work
 from llmgw.gateway.replies import Answer, Code, Refusal
 from llmgw.gateway.request_reader import RequestReader
@@ -41,7 +41,10 @@ _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 @dataclass(slots=True)
 class Reception:
-    """What all client connections of a worker share."""
+    """What all client connections of a worker share.
+
+    ``looked_at`` is when the time was last looked at: near enough for bounds of a second and more.
+    """
 
     service: Service
     limits: LimitsSettings
@@ -49,6 +52,7 @@ class Reception:
     budget: BodyBudget
     meter: Meter
     clock: Clock
+    looked_at: float = 0.0
     connections: set[ClientConnection] = field(default_factory=set)
     is_draining: bool = False
     _last_left: asyncio.Event = field(default_factory=asyncio.Event)
@@ -71,13 +75,13 @@ class ClientConnection(asyncio.Protocol):
 
     __slots__ = (
         "_ahead",
+        "_exchange",
         "_hangup",
         "_has_eof",
         "_is_busy",
         "_is_deaf",
         "_reader",
         "_reception",
-        "_request",
         "_stalled_at",
         "_stalled_bytes",
         "_transport",
@@ -94,7 +98,7 @@ class ClientConnection(asyncio.Protocol):
         self._reader = RequestReader(
             limits=reception.limits, budget=reception.budget, now=reception.clock.monotonic
         )
-        self._request: ClientRequest | None = None  # the one that is being answered
+        self._exchange: Exchange | None = None  # the one that is being answered
         self._work: Work | None = None
         self._hangup: Hangup | None = None
         self._ahead = b""
@@ -120,8 +124,9 @@ class ClientConnection(asyncio.Protocol):
         """Bytes of requests."""
         if self._is_deaf:
             return
-        if self._request is None and not self._ahead:
-            self._read(data)
+        if self._exchange is None and not self._ahead:
+            self._reader.feed(data)
+            self._serve_complete()
             return
         self._ahead += data
         if len(self._ahead) > _AHEAD_BYTES:
@@ -130,9 +135,9 @@ class ClientConnection(asyncio.Protocol):
     def eof_received(self) -> bool:
         """The client sends no more: it left, or it waits for its answer with one side closed."""
         self._has_eof = True
-        if self._request is None or self._is_deaf:
+        if self._exchange is None or self._is_deaf:
             return False
-        if self._request.is_http10 or self._work is None or self._work.has_begun_answer:
+        if self._exchange.is_http10 or self._work is None or self._work.has_begun_answer:
             self._transport.abort()
         else:
             self._hangup = Hangup(self._transport, on_gone=self._transport.abort)
@@ -143,7 +148,7 @@ class ClientConnection(asyncio.Protocol):
         self._reception.leave(self)
         self._is_deaf = True
         work = self._work
-        self._forget_request()
+        self._forget_exchange()
         self._reader.close()
         if work is not None:
             work.on_client_gone()
@@ -151,7 +156,7 @@ class ClientConnection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The client takes bytes more slowly than they come."""
         self.is_paused = True
-        self._stalled_at = self._now()
+        self._stalled_at = self._reception.looked_at
         self._stalled_bytes = self._transport.get_write_buffer_size()
         if self._work is not None:
             self._work.on_paused()
@@ -168,42 +173,42 @@ class ClientConnection(asyncio.Protocol):
         """See ``ports.Client``."""
         self._work = work
 
-    def closes_after(self, request: ClientRequest) -> bool:
+    def closes_after(self, exchange: Exchange) -> bool:
         """See ``ports.Client``."""
         has_more = bool(self._ahead or self._reader.complete)
         return (
-            not request.keeps_open
+            not exchange.keeps_open
             or self._reception.is_draining
             or (self._has_eof and not has_more)
         )
 
-    def send(self, answer: Answer, request: ClientRequest) -> None:
+    def send(self, answer: Answer, exchange: Exchange) -> None:
         """See ``ports.Client``."""
-        closes = self.closes_after(request)
+        closes = self.closes_after(exchange)
         self.write(
             headers.own_answer(
                 answer,
-                request_id=request.request_id,
+                request_id=exchange.request_id,
                 closes=closes,
-                is_head=request.method == b"HEAD",
+                is_head=exchange.method == b"HEAD",
             )
         )
         self.finish(closes=closes)
 
     def finish(self, *, closes: bool) -> None:
         """See ``ports.Client``."""
-        self._forget_request()
+        self._forget_exchange()
         if closes:
             self._shut()
             return
-        self._be_due_in(_IDLE_S)
+        self.due_at = self._reception.looked_at + _IDLE_S
         reader = self._reader
-        if self._ahead or reader.complete or reader.refusal or reader.request or self._has_eof:
+        if self._ahead or reader.complete or reader.refusal or reader.begun or self._has_eof:
             asyncio.get_running_loop().call_soon(self._go_on)
 
     def break_off(self, *, resets: bool) -> None:
         """See ``ports.Client``."""
-        self._forget_request()
+        self._forget_exchange()
         if resets:
             client: socket.socket = self._transport.get_extra_info("socket")
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
@@ -221,7 +226,7 @@ class ClientConnection(asyncio.Protocol):
 
     def leave_if_idle(self) -> None:
         """Close if no request is being read or answered."""
-        if self._request is None and self._reader.request is None and not self._is_deaf:
+        if self._exchange is None and self._reader.begun is None and not self._is_deaf:
             self._shut()
 
     def cancel(self) -> None:
@@ -240,69 +245,60 @@ class ClientConnection(asyncio.Protocol):
         if self._work is not None:
             self._work.on_routes_changed()
 
-    def _read(self, data: bytes) -> None:
-        self._reader.feed(data)
-        self._serve_complete()
-
     def _serve_complete(self) -> None:
         """Serve what has come whole, as long as each answer is given at once."""
-        reader = self._reader
-        while self._request is None and not self._is_deaf:
-            if not reader.complete:
+        complete = self._reader.complete
+        while self._exchange is None and not self._is_deaf:
+            if not complete:
                 self._wait_for_rest()
                 return
-            self._serve(reader.complete.pop(0))
+            self._exchange = exchange = complete.pop(0)
+            self.due_at = NEVER
+            try:
+                self._reception.service.serve(self, exchange)
+            except Exception as error:  # noqa: BLE001 - the outermost edge of a request
+                self._crash(exchange, error)
 
-    def _serve(self, request: ClientRequest) -> None:
-        self._request = request
-        self.due_at = NEVER
-        try:
-            self._reception.service.serve(self, request)
-        except Exception as error:  # noqa: BLE001 - the outermost edge of a request
-            _log.error("request_failed", request=request.request_id, exc=error)
-            if self._request is request:
-                self._answer_refusal(Refusal(Code.INTERNAL), request)
+    def _crash(self, exchange: Exchange, error: Exception) -> None:
+        _log.error("request_failed", request_id=exchange.request_id, exc=error)
+        if self._exchange is exchange:
+            self._answer_refusal(Refusal(Code.INTERNAL), exchange)
 
     def _wait_for_rest(self) -> None:
         """Between requests, or in the middle of one."""
         reader = self._reader
         if reader.refusal is not None:
-            unread = ClientRequest(budget=self._reception.budget, started_at=self._now())
-            self._answer_refusal(reader.refusal, reader.request or unread)
-        elif reader.request is not None:
-            self.due_at = reader.request.started_at + self._reception.limits.body_timeout_s
+            unread = Exchange(self._reception.budget, self._reception.clock.monotonic())
+            self._answer_refusal(reader.refusal, reader.begun or unread)
+        elif reader.begun is not None:
+            self.due_at = reader.begun.started_at + self._reception.limits.body_timeout_s
             if reader.wants_continue:
                 reader.wants_continue = False
                 self.write(headers.CONTINUE)
 
     def _go_on(self) -> None:
         """After an answer: turn to what was sent ahead, or to the end of it."""
-        if self._ahead and self._request is None and not self._reader.complete:
+        if self._ahead and self._exchange is None and not self._reader.complete:
             data, self._ahead = self._ahead, b""
             if len(data) > _AHEAD_BYTES:
                 self._transport.resume_reading()
             if self._reader.refusal is None:
                 self._reader.feed(data)
         self._serve_complete()
-        if self._has_eof and self._request is None and not self._is_deaf:
+        if self._has_eof and self._exchange is None and not self._is_deaf:
             self._shut()
 
-    def _answer_refusal(self, refusal: Refusal, request: ClientRequest) -> None:
+    def _answer_refusal(self, refusal: Refusal, exchange: Exchange) -> None:
         """Answer what cannot be served and end the connection, politely."""
-        request.identify()
-        answer = refusal.answer(request.request_id)
-        self.write(headers.own_answer(answer, request_id=request.request_id, closes=True))
-        clock = self._reception.clock
-        self._reception.meter.record(
-            own_line(
-                request,
-                status=refusal.status,
-                code=refusal.code,
-                now=clock.monotonic(),
-                at=clock.wall(),
-            )
-        )
-        self._forget_request()
+        if not exchange.request_id:
+            exchange.identify()
+        exchange.status, exchange.code, exchange.state = refusal.status, refusal.code, State.FAILED
+        exchange.ended_at = self._reception.clock.monotonic()
+        exchange.forget_content()
+        self._reception.meter.record(exchange)
+        answer = refusal.answer(exchange.request_id)
+        self.write(headers.own_answer(answer, request_id=exchange.request_id, closes=True))
+        self._forget_exchange()
         self._linger()
 
     def _linger(self) -> None:
@@ -325,8 +321,8 @@ class ClientConnection(asyncio.Protocol):
             self._transport.abort()
         elif self._work is not None:
             self._work.on_overdue()
-        elif self._reader.request is not None:
-            self._answer_refusal(Refusal(Code.BODY_TIMEOUT), self._reader.request)
+        elif self._reader.begun is not None:
+            self._answer_refusal(Refusal(Code.BODY_TIMEOUT), self._reader.begun)
         else:
             self._shut()
 
@@ -338,14 +334,12 @@ class ClientConnection(asyncio.Protocol):
         self._stalled_bytes = left_bytes
         return now - self._stalled_at >= self._reception.stream.write_timeout_s
 
-    def _forget_request(self) -> None:
-        self._request = self._work = None
+    def _forget_exchange(self) -> None:
+        self._exchange = None
+        self._work = None
         if self._hangup is not None:
             self._hangup.stop()
             self._hangup = None
 
     def _be_due_in(self, wait_s: float) -> None:
-        self.due_at = self._now() + wait_s
-
-    def _now(self) -> float:
-        return self._reception.clock.monotonic()
+        self.due_at = self._reception.looked_at + wait_s

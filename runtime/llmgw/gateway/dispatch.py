@@ -20,15 +20,14 @@ from llmgw.gateway.attempt import Attempt
 from llmgw.gateway.breaker import Permit
 from llmgw.gateway.describing import rewrite_model
 from llmgw.gateway.endpoints import LiveEndpoint, Registry
-from llmgw.gateway.exchange import Exchange
-from llmgw.gateway.metering import Meter, State
+from llmgw.gateway.exchange import Exchange, State
+from llmgw.gateway.metering import Meter
 from llmgw.gateway.outcomes import ENDINGS, Ending, Then
-from llmgw.gateway.ports import NEVER
+from llmgw.gateway.ports import NEVER, Client
 from llmgw.gateway.relaying import Manner, Relay
 from llmgw.gateway.replies import Code, Refusal
 from llmgw.kit import logs
 from llmgw.kit.backoff import Backoff
-from llmgw.kit.clock import Clock
 from llmgw.kit.tasks import Tasks
 
 _log = logs.get(__name__)
@@ -47,7 +46,7 @@ class Surroundings:
     settings: DispatchSettings
     registry: Registry
     meter: Meter
-    clock: Clock
+    now: Callable[[], float]
     tasks: Tasks
     draw: Callable[[], float]
 
@@ -57,9 +56,11 @@ class Dispatch:
 
     __slots__ = (
         "_attempt",
+        "_client",
         "_exchange",
         "_is_cancelled",
         "_is_over",
+        "_model",
         "_relay",
         "_round",
         "_shared",
@@ -67,8 +68,12 @@ class Dispatch:
         "_tried",
     )
 
-    def __init__(self, exchange: Exchange, shared: Surroundings) -> None:
+    def __init__(
+        self, client: Client, exchange: Exchange, model: RoutedModel, shared: Surroundings
+    ) -> None:
+        self._client = client
         self._exchange = exchange
+        self._model = model
         self._shared = shared
         self._attempt: Attempt | None = None
         self._relay: Relay | None = None
@@ -81,7 +86,7 @@ class Dispatch:
     def start(self) -> None:
         """Take the request on; from here on its client's connection talks to this object."""
         self._shared.meter.inflight += 1
-        self._exchange.client.carry(self)
+        self._client.carry(self)
         self._next()
 
     @property
@@ -111,7 +116,7 @@ class Dispatch:
 
     def on_routes_changed(self) -> None:
         """See ``ports.Work``: leave an endpoint that left, and wait no longer for one that came."""
-        model = self._exchange.model.name
+        model = self._model.name
         if self._timer is not None:
             owners = self._shared.registry.owners(model)
             if any(one.is_ready and one not in self._tried for one in owners):
@@ -131,13 +136,16 @@ class Dispatch:
     def on_sent(self) -> None:
         """See ``attempt.Owner``."""
         exchange = self._exchange
-        exchange.sent_at = now = self._shared.clock.monotonic()
-        exchange.first_sent_at = exchange.first_sent_at or now
-        self._bound_wait(now)
+        exchange.sent_at = now = self._shared.now()
+        if not exchange.first_sent_at:
+            exchange.first_sent_at = now
+        most_s = self._shared.settings.response_timeout_s
+        self._client.due_at = now + most_s if most_s else NEVER
 
     def on_head(self) -> None:
         """See ``attempt.Owner``."""
-        self._bound_wait(self._shared.clock.monotonic())
+        most_s = self._shared.settings.response_timeout_s
+        self._client.due_at = self._shared.now() + most_s if most_s else NEVER
 
     def on_failed(self, ending: Ending, reason: str) -> None:
         """See ``attempt.Owner``."""
@@ -156,8 +164,8 @@ class Dispatch:
         if attempt is None:
             return
         verdict = attempt.verdict
-        self._shared.meter.count_attempt(verdict.then.value)
         if verdict.then is Then.RETRY and not self._was_last_attempt():
+            self._shared.meter.count_attempt(f"status_{attempt.head.status}")
             attempt.discard(is_whole=is_whole)
             self._next_elsewhere()
         elif verdict.code is not None:
@@ -169,33 +177,37 @@ class Dispatch:
     def _next(self) -> None:
         """Send to the best endpoint that this round has not tried."""
         exchange, shared = self._exchange, self._shared
-        owners = shared.registry.owners(exchange.model.name)
-        now = shared.clock.monotonic()
+        owners = shared.registry.owners(self._model.name)
+        now = shared.now()
         if exchange.attempts and now >= self._deadline():
             self._refuse(_too_late(owners))
             return
-        key = exchange.request.request_id.encode()
+        key = exchange.request_id.encode()
         live = picking.pick(owners, tried=self._tried, now=now, key=key)
         is_forced = live is None
         live = live or picking.pick_last_resort(owners, tried=self._tried)
         if live is None:
             self._end_round(owners, now)
-            return
-        self._send_to(live, live.begin(is_forced=is_forced))
+        else:
+            self._send_to(live, live.begin(is_forced=is_forced))
 
     def _send_to(self, live: LiveEndpoint, permit: Permit) -> None:
         exchange = self._exchange
         exchange.attempts += 1
         exchange.endpoint_id = live.facts.endpoint_id
-        self._attempt = attempt = Attempt(self, live, permit, tasks=self._shared.tasks)
-        body = _body_for(live, exchange)
+        name = live.facts.upstream_model or self._model.name
+        body = exchange.body
+        if name != exchange.asked_name:
+            body = rewrite_model(body, name)
         head = headers.engine_request(
-            path=live.path(exchange.request.path),
+            path=live.path_prefix + exchange.path,
             endpoint_fields=live.fields,
-            client_fields=exchange.engine_fields(),
+            request_id=exchange.request_id,
+            client_fields=exchange.headers,
             body_bytes=len(body),
         )
-        attempt.start((head, body), keeps_payload=exchange.request.is_http10)
+        self._attempt = attempt = Attempt(self, live, permit, tasks=self._shared.tasks)
+        attempt.start((head, body), keeps_payload=exchange.is_http10)
 
     def _next_elsewhere(self) -> None:
         if self._attempt is not None:
@@ -206,7 +218,7 @@ class Dispatch:
     def _end_round(self, owners: tuple[LiveEndpoint, ...], now: float) -> None:
         """Nobody is left to try: answer if nothing was sent yet, else go on after a wait."""
         if not self._exchange.attempts:
-            self._refuse(_nobody(self._exchange.model, owners, now))
+            self._refuse(_nobody(self._model, owners, now))
             return
         wait_s = _BETWEEN_ROUNDS.delay_s(attempt=self._round, draw=self._shared.draw())
         self._round += 1
@@ -219,49 +231,60 @@ class Dispatch:
         self._next()
 
     def _commit(self, attempt: Attempt, data: bytes, *, is_whole: bool) -> None:
-        exchange = self._exchange
-        client, request, head = exchange.client, exchange.request, attempt.head
-        exchange.status = head.status
-        exchange.first_byte_at = self._shared.clock.monotonic()
+        """From here on the answer is this engine's, whatever happens."""
+        exchange, client, framing = self._exchange, self._client, attempt.framing
+        exchange.status = attempt.head.status
+        exchange.first_byte_at = self._shared.now()
         client.due_at = NEVER
-        request.forget_content()
-        closes = client.closes_after(request) or attempt.framing.ends_at_close()
+        closes = client.closes_after(exchange) or (framing is not None and framing.ends_at_close())
+        head = headers.answer_head(
+            attempt.head,
+            request_id=exchange.request_id,
+            served_model=self._model.name,
+            attempts=exchange.attempts,
+            is_chunk_aware=not exchange.is_http10,
+            closes=closes,
+        )
+        if framing is None:
+            self._answer_at_once(head + data, closes=closes)
+            return
+        exchange.forget_content()
         self._relay = relay = Relay(
             client,
             connection=attempt.connection,
-            framing=attempt.framing,
+            framing=framing,
             manner=Manner(
-                request_id=request.request_id,
-                is_events=head.is_events and head.status < 300,
-                is_bare=request.is_http10,
+                request_id=exchange.request_id,
+                is_events=attempt.head.is_events and exchange.status < 300,
+                is_bare=exchange.is_http10,
                 closes=closes,
             ),
             on_end=self._on_relayed,
         )
-        ours = headers.answer_head(
-            head,
-            added=exchange.answer_fields(),
-            is_chunk_aware=not request.is_http10,
-            closes=closes,
-        )
         if is_whole:
-            relay.begin_with_last(ours, data)
+            relay.begin_with_last(head, data)
         else:
-            relay.begin(ours, data)
+            relay.begin(head, data)
+
+    def _answer_at_once(self, answer: bytes, *, closes: bool) -> None:
+        """Pass on an answer that came whole in one read: the most common case needs no relay."""
+        self._end_attempt()
+        self._settle(_state(self._exchange.status))
+        self._client.write(answer)
+        self._client.finish(closes=closes)
 
     def _on_relayed(self, is_truncated: bool) -> None:  # noqa: FBT001 - the one word it brings
-        exchange = self._exchange
-        exchange.is_truncated = is_truncated
+        self._exchange.is_truncated = is_truncated
         if self._attempt is not None:
             self._attempt.finish(is_truncated=is_truncated and not self._is_cancelled)
-        self._settle(State.COMPLETED if exchange.status < 300 else State.FAILED)
+        self._settle(_state(self._exchange.status))
 
     def _refuse(self, refusal: Refusal) -> None:
         exchange = self._exchange
         exchange.status = refusal.status
         exchange.code = refusal.code
         self._settle(State.FAILED)
-        exchange.client.send(refusal.answer(exchange.request.request_id), exchange.request)
+        self._client.send(refusal.answer(exchange.request_id), exchange)
 
     def _end_attempt(self) -> None:
         if self._relay is not None:
@@ -276,40 +299,29 @@ class Dispatch:
             return
         self._is_over = True
         self._stop_waiting()
-        exchange, shared = self._exchange, self._shared
-        exchange.request.forget_content()
+        exchange, meter = self._exchange, self._shared.meter
+        exchange.forget_content()
         if self._relay is not None:
             exchange.events = self._relay.events
-        shared.meter.inflight -= 1
-        shared.meter.record(
-            exchange.line(
-                State.CANCELLED if self._is_cancelled else state,
-                now=shared.clock.monotonic(),
-                at=shared.clock.wall(),
-            )
-        )
+        exchange.state = State.CANCELLED if self._is_cancelled else state
+        exchange.ended_at = self._shared.now()
+        meter.inflight -= 1
+        meter.record(exchange)
 
     def _stop_waiting(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _bound_wait(self, now: float) -> None:
-        most_s = self._shared.settings.response_timeout_s
-        self._exchange.client.due_at = now + most_s if most_s else NEVER
-
     def _deadline(self) -> float:
-        return self._exchange.request.started_at + self._shared.settings.deadline_s
+        return self._exchange.started_at + self._shared.settings.deadline_s
 
     def _was_last_attempt(self) -> bool:
         return self._exchange.attempts >= self._shared.settings.max_attempts
 
 
-def _body_for(live: LiveEndpoint, exchange: Exchange) -> bytes:
-    """The client's bytes as they came, unless this engine knows the model by another name."""
-    name = live.facts.upstream_model or exchange.model.name
-    body = exchange.request.body
-    return body if name == exchange.asked_name else rewrite_model(body, name)
+def _state(status: int) -> State:
+    return State.COMPLETED if status < 300 else State.FAILED
 
 
 def _nobody(model: RoutedModel, owners: tuple[LiveEndpoint, ...], now: float) -> Refusal:

@@ -31,6 +31,7 @@ class LiveEndpoint:
         "inflight",
         "is_listed",
         "is_ready",
+        "path_prefix",
         "pool",
         "priority",
         "salt",
@@ -49,7 +50,8 @@ class LiveEndpoint:
         self._address = Address.of(facts.url)
         self._now = now
         self.breaker = Breaker(rules)
-        self.pool = Pool(self._address, dial_timeout_s=dial_timeout_s, now=now)
+        self.path_prefix = self._address.path
+        self.pool = Pool(self._address, dial_timeout_s=dial_timeout_s)
         self.salt = picking.salt(facts.endpoint_id)
         self.inflight = 0
         self.update(facts)
@@ -69,29 +71,23 @@ class LiveEndpoint:
         self.is_ready = False
         self.pool.close()
 
-    def path(self, path: bytes) -> bytes:
-        """Where this endpoint serves a path of ours."""
-        return self._address.path + path
-
     def serves(self, model: str) -> bool:
         """Whether it is listed for the model now, ready or draining."""
         return self.is_listed and model in self.facts.models
 
     def begin(self, *, is_forced: bool = False) -> Permit:
-        """Count a request in, unless the breaker refuses."""
+        """Count a request in, unless the breaker refuses; the attempt counts itself out."""
+        if self.breaker.is_closed:
+            self.inflight += 1
+            return Permit.ORDINARY
         permit = self.breaker.take(self._now(), is_forced=is_forced)
         if permit is not Permit.REFUSED:
             self.inflight += 1
         return permit
 
     def learn(self, outcome: Outcome, permit: Permit) -> None:
-        """Tell the breaker how an attempt went."""
-        if outcome is Outcome.FAILED or not self.breaker.is_calm:
-            self.breaker.record(outcome, self._now(), permit=permit)
-
-    def end(self) -> None:
-        """Count a request out."""
-        self.inflight -= 1
+        """Tell the breaker how an attempt went that had ``permit``."""
+        self.breaker.record(outcome, self._now(), permit=permit)
 
 
 class Registry:

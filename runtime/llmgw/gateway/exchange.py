@@ -1,97 +1,165 @@
-"""What is known of one request for a model, from its description to its last byte.
+"""One request of a client from its first byte to its account: what was asked and how it went.
 
-``pipeline`` makes it, ``dispatch`` fills it in, and its ``line`` is what is kept when it ends.
+``request_reader`` makes an ``Exchange`` when a request begins and fills in what the client sent,
+``pipeline`` and ``dispatch`` what became of it, ``metering`` and ``request_log`` read it when it is
+over.  One object carries all of it because making objects is a good part of what a request costs.
 """
 
 from __future__ import annotations
 
-from llmgw.domain.routes import RoutedModel
-from llmgw.gateway import headers
-from llmgw.gateway.client_request import ClientRequest
-from llmgw.gateway.metering import RequestLine, State
-from llmgw.gateway.ports import Client
+import enum
+from urllib.parse import unquote_to_bytes
+
+from llmgw.domain.names import REQUEST_ID
 from llmgw.gateway.replies import Code
+from llmgw.kit import ids
+
+MODEL_PATHS = frozenset({b"/v1/chat/completions", b"/v1/completions", b"/v1/embeddings"})
+"""Paths whose requests are for a model."""
+
+_NO_FIELDS: dict[bytes, bytes] = {}
 
 CLIENT_GONE = 499
 """Status under which a request is counted whose client left before any answer."""
 
 
+class State(enum.StrEnum):
+    """How a request ended: an engine's 2xx is completed even when it broke off."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class BodyBudget:
+    """How many bytes of request bodies a worker may hold at a time."""
+
+    __slots__ = ("_most_bytes", "held_bytes")
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self.held_bytes = 0
+
+    def take(self, n_bytes: int) -> bool:
+        """Count bytes in, or say that there is no room."""
+        if self.held_bytes + n_bytes > self._most_bytes:
+            return False
+        self.held_bytes += n_bytes
+        return True
+
+    def give(self, n_bytes: int) -> None:
+        """Count bytes out."""
+        self.held_bytes -= n_bytes
+
+
 class Exchange:
-    """One request on its way; times are monotonic seconds, 0 where the thing did not happen."""
+    """See the module.
+
+    Names of fields are in lower case and repeated fields are joined; ``path`` is decoded once and
+    has no query; ``keeps_open`` says whether the client's connection may outlive the answer.
+    Times are monotonic seconds, 0 where the thing did not happen.
+    """
 
     __slots__ = (
+        "_budget",
+        "_pieces",
         "asked_name",
         "attempts",
-        "client",
+        "body",
+        "body_bytes",
         "code",
+        "ended_at",
         "endpoint_id",
         "events",
         "first_byte_at",
         "first_sent_at",
+        "headers",
+        "is_http10",
         "is_stream",
         "is_truncated",
-        "model",
-        "request",
+        "keeps_open",
+        "method",
+        "model_name",
+        "path",
+        "request_id",
         "sent_at",
+        "started_at",
+        "state",
         "status",
     )
 
-    def __init__(
-        self,
-        client: Client,
-        request: ClientRequest,
-        *,
-        model: RoutedModel,
-        asked_name: str,
-        is_stream: bool,
-    ) -> None:
-        """``asked_name`` is the model's name in the body, perhaps an alias."""
-        self.client = client
-        self.request = request
-        self.model = model
-        self.asked_name = asked_name
-        self.is_stream = is_stream
+    def __init__(self, budget: BodyBudget, started_at: float) -> None:
+        self._budget = budget
+        self._pieces: list[bytes] = []
+        self.started_at = started_at
+        # What was asked
+        self.method = b""
+        self.path = b""
+        self.headers: dict[bytes, bytes] = {}
+        self.is_http10 = False
+        self.keeps_open = False
+        self.body = b""
+        self.body_bytes = 0
+        self.request_id = ""
+        self.asked_name = ""
+        self.is_stream = False
+        # How it went
+        self.model_name = ""
         self.attempts = 0
-        self.endpoint_id: str | None = None
-        self.first_sent_at = 0.0
-        self.sent_at = 0.0
-        self.first_byte_at = 0.0
+        self.endpoint_id = ""
+        self.first_sent_at = self.sent_at = self.first_byte_at = self.ended_at = 0.0
         self.status = CLIENT_GONE
         self.code: Code | None = None
+        self.state = State.FAILED
         self.events = 0
         self.is_truncated = False
 
-    def answer_fields(self) -> bytes:
-        """The lines that we add to the head of an engine's answer."""
-        return b"x-request-id: %b\r\nx-llmgw-served-model: %b\r\nx-llmgw-attempts: %d\r\n" % (
-            self.request.request_id.encode(),
-            self.model.name.encode(),
-            self.attempts,
-        )
+    def add_body(self, piece: bytes) -> bool:
+        """Take in a piece of the body, unless the budget is used up."""
+        if not self._budget.take(len(piece)):
+            return False
+        self.body_bytes += len(piece)
+        self._pieces.append(piece)
+        return True
 
-    def engine_fields(self) -> bytes:
-        """The lines of an engine's request head that come from the client."""
-        return headers.to_engine(self.request.headers, request_id=self.request.request_id)
+    def complete(self) -> None:
+        """The body has come whole."""
+        pieces, self._pieces = self._pieces, []
+        self.body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-    def line(self, state: State, *, now: float, at: float) -> RequestLine:
-        """The account of the request as it ended; ``at`` is the wall clock."""
-        request = self.request
-        first_sent_at, first_byte_at = self.first_sent_at, self.first_byte_at
-        return RequestLine(
-            at=at,
-            request_id=request.request_id,
-            method=request.method.decode(),
-            path=request.path.decode(),
-            status=self.status,
-            state=state,
-            total_ms=(now - request.started_at) * 1000,
-            model=self.model.name,
-            endpoint=self.endpoint_id,
-            code=self.code,
-            is_stream=self.is_stream,
-            attempts=self.attempts,
-            queue_ms=(first_sent_at - request.started_at) * 1000 if first_sent_at else None,
-            ttft_ms=(first_byte_at - self.sent_at) * 1000 if first_byte_at else None,
-            events=self.events,
-            is_truncated=self.is_truncated,
-        )
+    def identify(self) -> None:
+        """Keep the id that the client chose if it is a legal one, else make one."""
+        chosen = self.headers.get(b"x-request-id")
+        if chosen is not None and REQUEST_ID.fullmatch(text := chosen.decode("latin-1")):
+            self.request_id = text
+        else:
+            self.request_id = ids.request_id()
+
+    def forget_content(self) -> None:
+        """Nobody needs fields and body any more; may be called again."""
+        if self.body_bytes:
+            self._budget.give(self.body_bytes)
+            self.body_bytes = 0
+        self.headers = _NO_FIELDS
+        self.body = b""
+        self._pieces.clear()
+
+
+def path_of(target: bytes) -> bytes | None:
+    """The path of a request target, decoded once and without its query.
+
+    ``None`` for what must not be guessed at: no path, empty or dotted segments, a hidden slash.
+    """
+    path = target.partition(b"?")[0]
+    if not path.startswith(b"/"):
+        scheme, _, rest = path.partition(b"://")
+        if scheme.lower() not in {b"http", b"https"}:
+            return None
+        path = b"/" + rest.partition(b"/")[2]
+    if b"%" in path:
+        if b"%2f" in path.lower():
+            return None
+        path = unquote_to_bytes(path)
+    if b"//" in path or (b"/." in path and not {b".", b".."}.isdisjoint(path.split(b"/"))):
+        return None
+    return path

@@ -48,7 +48,9 @@ _NOT_WITH_EVENTS = frozenset({b"cache-control", b"x-accel-buffering"})
 _ABOUT_CHUNKS = frozenset({b"transfer-encoding"})
 _FOR_EVENTS = b"cache-control: no-cache\r\nx-accel-buffering: no\r\n"
 _CLOSE = b"connection: close\r\n"
-_CLOSE_AND_END = _CLOSE + b"\r\n"
+_ANSWER_HEAD = (
+    b"%b%bx-request-id: %b\r\nx-llmgw-served-model: %b\r\nx-llmgw-attempts: %d\r\n%b%b\r\n"
+)
 
 _STATUS_LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
@@ -63,28 +65,27 @@ def named_by_connection(value: bytes) -> frozenset[bytes]:
     return frozenset(word.strip() for word in value.lower().split(b",")) - _HARMLESS_CONNECTION
 
 
-def to_engine(headers: Mapping[bytes, bytes], *, request_id: str) -> bytes:
-    """The lines of an engine's request head that come from the client."""
-    named: frozenset[bytes] = frozenset()
-    if b"connection" in headers:
-        named = named_by_connection(headers[b"connection"])
-    lines = [b"x-request-id: %b\r\n" % request_id.encode()]
-    lines += [
-        b"%b: %b\r\n" % (name, headers[name])
-        for name in _TO_ENGINE
-        if name in headers and name not in named
-    ]
-    return b"".join(lines)
-
-
 def engine_request(
-    *, path: bytes, endpoint_fields: bytes, client_fields: bytes, body_bytes: int
+    *,
+    path: bytes,
+    endpoint_fields: bytes,
+    request_id: str,
+    client_fields: Mapping[bytes, bytes],
+    body_bytes: int,
 ) -> bytes:
     """The head of a request to an engine."""
-    return b"POST %b HTTP/1.1\r\n%b%bcontent-length: %d\r\n\r\n" % (
+    named: frozenset[bytes] = frozenset()
+    if b"connection" in client_fields:
+        named = named_by_connection(client_fields[b"connection"])
+    passed = b""
+    for name in _TO_ENGINE:
+        if name in client_fields and name not in named:
+            passed += b"%b: %b\r\n" % (name, client_fields[name])
+    return b"POST %b HTTP/1.1\r\n%bx-request-id: %b\r\n%bcontent-length: %d\r\n\r\n" % (
         path,
         endpoint_fields,
-        client_fields,
+        request_id.encode(),
+        passed,
         body_bytes,
     )
 
@@ -97,10 +98,18 @@ def of_endpoint(endpoint: Endpoint, *, host: bytes) -> bytes:
     return lines
 
 
-def answer_head(head: ResponseHead, *, added: bytes, is_chunk_aware: bool, closes: bool) -> bytes:
+def answer_head(
+    head: ResponseHead,
+    *,
+    request_id: str,
+    served_model: str,
+    attempts: int,
+    is_chunk_aware: bool,
+    closes: bool,
+) -> bytes:
     """The head of an engine's answer as the client gets it, up to and with the empty line.
 
-    ``added`` are lines of our own; a client that is not ``is_chunk_aware`` hears no word of chunks.
+    A client that is not ``is_chunk_aware`` hears no word of chunks.
     """
     dropped = _NOT_TO_CLIENT
     if head.connection:
@@ -109,13 +118,16 @@ def answer_head(head: ResponseHead, *, added: bytes, is_chunk_aware: bool, close
         dropped |= _NOT_WITH_EVENTS
     if not is_chunk_aware:
         dropped |= _ABOUT_CHUNKS
-    lines = [status_line(head.status)]
-    lines += [b"%b: %b\r\n" % field for field in head.fields if field[0] not in dropped]
-    lines.append(added)
-    if head.is_events:
-        lines.append(_FOR_EVENTS)
-    lines.append(_CLOSE_AND_END if closes else b"\r\n")
-    return b"".join(lines)
+    passed = [b"%b: %b\r\n" % field for field in head.fields if field[0] not in dropped]
+    return _ANSWER_HEAD % (
+        status_line(head.status),
+        b"".join(passed),
+        request_id.encode(),
+        served_model.encode(),
+        attempts,
+        _FOR_EVENTS if head.is_events else b"",
+        _CLOSE if closes else b"",
+    )
 
 
 def own_answer(answer: Answer, *, request_id: str, closes: bool, is_head: bool = False) -> bytes:

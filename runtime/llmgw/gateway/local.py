@@ -13,12 +13,13 @@ from typing import Any
 import orjson
 
 from llmgw.domain.routes import ModelState, RoutedModel
-from llmgw.gateway.client_request import ClientRequest
 from llmgw.gateway.endpoints import Registry
+from llmgw.gateway.exchange import Exchange
 from llmgw.gateway.ports import RouteSource
 from llmgw.gateway.replies import Answer, Code, Refusal
 
 _MODELS = b"/v1/models"
+_READS = (b"GET", b"HEAD")
 _OFFERED_UNREADY = frozenset({ModelState.LOADING, ModelState.ON_DEMAND})
 
 _LANDING_PAGE = """<!doctype html>
@@ -52,31 +53,30 @@ class LocalRoutes:
         self._routes = routes
         self._registry = registry
         self._readiness = readiness
-        self._by_path: dict[bytes, Callable[[ClientRequest], Answer]] = {
+        self._by_path: dict[bytes, Callable[[Exchange], Answer]] = {
             b"/": _landing,
             b"/health": _health,
             b"/ready": self._ready,
             _MODELS: self._models,
         }
 
-    def answer(self, request: ClientRequest) -> Answer | Refusal:
+    def answer(self, exchange: Exchange) -> Answer | Refusal:
         """The answer for a path that runs no model."""
-        make = self._by_path.get(request.path)
-        if make is None and not request.path.startswith(_MODELS + b"/"):
+        make = self._by_path.get(exchange.path)
+        if make is None and not exchange.path.startswith(_MODELS + b"/"):
             return Refusal(Code.NOT_FOUND)
-        other = other_method(request, allowed=(b"GET", b"HEAD"))
-        if other is not None:
-            return other
-        return self._model(request) if make is None else make(request)
+        if exchange.method not in _READS:
+            return other_method(exchange, allowed=_READS)
+        return self._model(exchange) if make is None else make(exchange)
 
-    def _models(self, request: ClientRequest) -> Answer:  # noqa: ARG002 - the same for everybody
+    def _models(self, exchange: Exchange) -> Answer:  # noqa: ARG002 - the same for everybody
         table = self._routes.current()
         entries = [self._entry(table.models[name]) for name in sorted(table.models)]
         listed = [entry for entry in entries if entry is not None]
         return Answer(200, orjson.dumps({"object": "list", "data": listed}))
 
-    def _model(self, request: ClientRequest) -> Answer | Refusal:
-        name = request.path[len(_MODELS) + 1 :].decode(errors="replace")
+    def _model(self, exchange: Exchange) -> Answer | Refusal:
+        name = exchange.path[len(_MODELS) + 1 :].decode(errors="replace")
         model = self._routes.current().resolve(name)
         entry = None if model is None else self._entry(model)
         if entry is None:
@@ -109,7 +109,7 @@ class LocalRoutes:
             return ModelState.READY
         return model.state if model.state in _OFFERED_UNREADY else None
 
-    def _ready(self, request: ClientRequest) -> Answer:  # noqa: ARG002 - the same for everybody
+    def _ready(self, exchange: Exchange) -> Answer:  # noqa: ARG002 - the same for everybody
         readiness = self._readiness()
         body = {
             "ready": readiness.is_ready,
@@ -119,23 +119,21 @@ class LocalRoutes:
         return Answer(200 if readiness.is_ready else 503, orjson.dumps(body))
 
 
-def other_method(request: ClientRequest, *, allowed: tuple[bytes, ...]) -> Answer | Refusal | None:
-    """What a method gets that a path does not serve; nothing if it does."""
-    if request.method in allowed:
-        return None
+def other_method(exchange: Exchange, *, allowed: tuple[bytes, ...]) -> Answer | Refusal:
+    """What a method gets that a path does not serve."""
     allow = b", ".join((*allowed, b"OPTIONS"))
-    if request.method == b"OPTIONS":
+    if exchange.method == b"OPTIONS":
         return Answer(204, b"", fields=((b"allow", allow),))
     return Refusal(Code.METHOD_NOT_ALLOWED, allow=allow.decode())
 
 
-def _health(request: ClientRequest) -> Answer:  # noqa: ARG001 - the process answers, so it is up
+def _health(exchange: Exchange) -> Answer:  # noqa: ARG001 - the process answers, so it is up
     return Answer(200, b'{"status":"ok"}')
 
 
-def _landing(request: ClientRequest) -> Answer:
+def _landing(exchange: Exchange) -> Answer:
     """A page for people who open the address; it names no model."""
-    host = html.escape(request.headers.get(b"host", b"").decode("latin-1"))
+    host = html.escape(exchange.headers.get(b"host", b"").decode("latin-1"))
     address = f"http://{host}/v1" if host else "/v1"
     page = _LANDING_PAGE.replace("ADDRESS", address)
     return Answer(200, page.encode(), content_type=b"text/html; charset=utf-8")

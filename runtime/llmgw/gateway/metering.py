@@ -1,20 +1,16 @@
 """Count what the gateway does, in plain integers.
 
-``pipeline`` and ``dispatch`` record each request once, when it ends; ``server`` gives the figures
-out.  Nothing is formatted here: the request's line goes on as a value to whoever writes the log.
+``pipeline``, ``dispatch`` and ``connection`` record each request once, when it has ended;
+``server`` gives the figures out.  Nothing is formatted here.
 """
 
 from __future__ import annotations
 
 import bisect
-import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
-import msgspec
-
-from llmgw.gateway.client_request import ClientRequest
+from llmgw.gateway.exchange import Exchange, State
 
 TTFT_EDGES_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 """Upper edges of the buckets of time to first token; one more bucket has no edge."""
@@ -23,42 +19,13 @@ UNKNOWN_MODEL = "unknown"
 """Label of requests whose model nobody knows: a client's text never becomes a label."""
 
 
-class State(enum.StrEnum):
-    """How a request ended: an engine's 2xx is completed even when it broke off."""
-
-    COMPLETED = "completed"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-
-
-class RequestLine(msgspec.Struct, gc=False, omit_defaults=True):
-    """All that is kept of a request; absent figures stay absent."""
-
-    at: float
-    request_id: str
-    method: str
-    path: str
-    status: int
-    state: State
-    total_ms: float
-    model: str | None = None
-    endpoint: str | None = None
-    code: str | None = None
-    is_stream: bool = False
-    attempts: int = 0
-    queue_ms: float | None = None
-    ttft_ms: float | None = None
-    events: int = 0
-    is_truncated: bool = False
-
-
 @dataclass(frozen=True, slots=True)
 class Stats:
     """The figures of one moment; ``ttft_buckets`` has one count more than ``TTFT_EDGES_S``."""
 
     requests: Mapping[tuple[str, int], int]
-    states: Mapping[str, int]
-    attempts: Mapping[str, int]
+    states: Mapping[State, int]
+    failed_attempts: Mapping[str, int]
     ttft_buckets: Mapping[str, tuple[int, ...]]
     ttft_sum_s: Mapping[str, float]
     inflight: int
@@ -66,20 +33,15 @@ class Stats:
     truncated: int
 
 
-def own_line(
-    request: ClientRequest, *, status: int, code: str | None, now: float, at: float
-) -> RequestLine:
-    """The account of a request that no engine was needed for."""
-    return RequestLine(
-        at=at,
-        request_id=request.request_id,
-        method=request.method.decode(),
-        path=request.path.decode(errors="replace"),
-        status=status,
-        state=State.COMPLETED if status < 400 else State.FAILED,
-        total_ms=(now - request.started_at) * 1000,
-        code=code,
-    )
+class _Tally:
+    """The requests of one model."""
+
+    __slots__ = ("statuses", "ttft_buckets", "ttft_sum_s")
+
+    def __init__(self) -> None:
+        self.statuses: dict[int, int] = {}
+        self.ttft_buckets = [0] * (len(TTFT_EDGES_S) + 1)
+        self.ttft_sum_s = 0.0
 
 
 class Meter:
@@ -87,65 +49,76 @@ class Meter:
 
     __slots__ = (
         "_attempts",
-        "_buckets",
-        "_requests",
-        "_states",
-        "_ttft_sum_s",
+        "_cancelled",
+        "_completed",
+        "_events",
+        "_failed",
+        "_tallies",
+        "_truncated",
         "_write",
-        "events",
         "inflight",
-        "truncated",
     )
 
-    def __init__(self, *, write: Callable[[RequestLine], None] | None = None) -> None:
-        """``write`` gets each line for the log."""
+    def __init__(self, *, write: Callable[[Exchange], None] | None = None) -> None:
+        """``write`` gets each request that has ended, for the log."""
         self._write = write
-        self._requests: dict[tuple[str, int], int] = {}
-        self._states: dict[str, int] = {}
+        self._tallies: dict[str, _Tally] = {}
         self._attempts: dict[str, int] = {}
-        self._buckets: dict[str, list[int]] = {}
-        self._ttft_sum_s: dict[str, float] = {}
+        self._completed = self._failed = self._cancelled = 0
+        self._events = self._truncated = 0
         self.inflight = 0
-        self.events = 0
-        self.truncated = 0
 
-    def record(self, line: RequestLine) -> None:
-        """Count a request that has ended and hand its line to the log."""
-        self.count(line)
+    def record(self, exchange: Exchange) -> None:
+        """Count a request that has ended, and have its line written."""
+        self.count(exchange)
         if self._write is not None:
-            self._write(line)
+            self._write(exchange)
 
-    def count(self, line: RequestLine) -> None:
+    def count(self, exchange: Exchange) -> None:
         """Count a request that has ended."""
-        model = line.model or UNKNOWN_MODEL
-        key = (model, line.status)
-        self._requests[key] = self._requests.get(key, 0) + 1
-        self._states[line.state] = self._states.get(line.state, 0) + 1
-        self.events += line.events
-        self.truncated += line.is_truncated
-        if line.ttft_ms is not None:
-            self._observe_ttft(model, line.ttft_ms / 1000)
+        model = exchange.model_name or UNKNOWN_MODEL
+        tally = self._tallies.get(model)
+        if tally is None:
+            tally = self._tallies[model] = _Tally()
+        tally.statuses[exchange.status] = tally.statuses.get(exchange.status, 0) + 1
+        if exchange.first_byte_at:
+            ttft_s = exchange.first_byte_at - exchange.sent_at
+            tally.ttft_buckets[bisect.bisect_left(TTFT_EDGES_S, ttft_s)] += 1
+            tally.ttft_sum_s += ttft_s
+        self._count_state(exchange.state)
+        self._events += exchange.events
+        self._truncated += exchange.is_truncated
 
     def count_attempt(self, ending: str) -> None:
-        """Count how an attempt ended."""
+        """Count how an attempt ended that did not become the answer."""
         self._attempts[ending] = self._attempts.get(ending, 0) + 1
 
     def stats(self) -> Stats:
         """A copy of the figures."""
+        tallies = self._tallies
         return Stats(
-            requests=MappingProxyType(dict(self._requests)),
-            states=MappingProxyType(dict(self._states)),
-            attempts=MappingProxyType(dict(self._attempts)),
-            ttft_buckets={model: tuple(counts) for model, counts in self._buckets.items()},
-            ttft_sum_s=MappingProxyType(dict(self._ttft_sum_s)),
+            requests={
+                (model, status): count
+                for model, tally in tallies.items()
+                for status, count in tally.statuses.items()
+            },
+            states={
+                State.COMPLETED: self._completed,
+                State.FAILED: self._failed,
+                State.CANCELLED: self._cancelled,
+            },
+            failed_attempts=dict(self._attempts),
+            ttft_buckets={model: tuple(tally.ttft_buckets) for model, tally in tallies.items()},
+            ttft_sum_s={model: tally.ttft_sum_s for model, tally in tallies.items()},
             inflight=self.inflight,
-            events=self.events,
-            truncated=self.truncated,
+            events=self._events,
+            truncated=self._truncated,
         )
 
-    def _observe_ttft(self, model: str, ttft_s: float) -> None:
-        counts = self._buckets.get(model)
-        if counts is None:
-            counts = self._buckets[model] = [0] * (len(TTFT_EDGES_S) + 1)
-        counts[bisect.bisect_left(TTFT_EDGES_S, ttft_s)] += 1
-        self._ttft_sum_s[model] = self._ttft_sum_s.get(model, 0.0) + ttft_s
+    def _count_state(self, state: State) -> None:
+        if state is State.COMPLETED:
+            self._completed += 1
+        elif state is State.FAILED:
+            self._failed += 1
+        else:
+            self._cancelled += 1

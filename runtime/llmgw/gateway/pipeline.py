@@ -7,16 +7,13 @@ there and settles the account whatever happens.
 
 from __future__ import annotations
 
-from llmgw.gateway.client_request import ClientRequest
 from llmgw.gateway.describing import Description, describe
 from llmgw.gateway.dispatch import Dispatch, Surroundings
-from llmgw.gateway.exchange import Exchange
+from llmgw.gateway.exchange import MODEL_PATHS, Exchange, State
 from llmgw.gateway.local import LocalRoutes, other_method
-from llmgw.gateway.metering import own_line
 from llmgw.gateway.ports import Client, RouteSource
 from llmgw.gateway.replies import Answer, Code, Refusal
 
-_RUNS_A_MODEL = frozenset({b"/v1/chat/completions", b"/v1/completions", b"/v1/embeddings"})
 _PROBES = frozenset({b"/health", b"/ready"})
 _POST = (b"POST",)
 
@@ -31,54 +28,50 @@ class Pipeline:
         self._local = local
         self._surroundings = surroundings
 
-    def serve(self, client: Client, request: ClientRequest) -> None:
+    def serve(self, client: Client, exchange: Exchange) -> None:
         """See ``ports.Service``."""
-        request.identify()
-        if request.path not in _RUNS_A_MODEL:
-            self._answer(client, request, self._local.answer(request))
-        elif (other := other_method(request, allowed=_POST)) is not None:
-            self._answer(client, request, other)
+        exchange.identify()
+        if exchange.path not in MODEL_PATHS:
+            self._answer(client, exchange, self._local.answer(exchange))
+        elif exchange.method != b"POST":
+            self._answer(client, exchange, other_method(exchange, allowed=_POST))
         else:
-            self._run_model(client, request)
+            self._run_model(client, exchange)
 
-    def _run_model(self, client: Client, request: ClientRequest) -> None:
-        described = _describe(request)
+    def _run_model(self, client: Client, exchange: Exchange) -> None:
+        described = _describe(exchange)
         if isinstance(described, Refusal):
-            self._answer(client, request, described)
+            self._answer(client, exchange, described)
             return
         # The entry taken now holds for the whole request, whatever table comes meanwhile.
         model = self._routes.current().resolve(described.model)
         if model is None:
-            self._answer(client, request, Refusal(Code.MODEL_NOT_FOUND, param="model"))
+            self._answer(client, exchange, Refusal(Code.MODEL_NOT_FOUND, param="model"))
             return
-        exchange = Exchange(
-            client,
-            request,
-            model=model,
-            asked_name=described.model,
-            is_stream=described.stream is True,
-        )
-        Dispatch(exchange, self._surroundings).start()
+        exchange.asked_name = described.model
+        exchange.model_name = model.name
+        exchange.is_stream = described.stream is True
+        Dispatch(client, exchange, model, self._surroundings).start()
 
-    def _answer(self, client: Client, request: ClientRequest, answer: Answer | Refusal) -> None:
+    def _answer(self, client: Client, exchange: Exchange, answer: Answer | Refusal) -> None:
         """Give an answer of our own and close the account; a probe's leaves no line in the log."""
-        clock, meter = self._surroundings.clock, self._surroundings.meter
-        code = answer.code if isinstance(answer, Refusal) else None
-        line = own_line(
-            request, status=answer.status, code=code, now=clock.monotonic(), at=clock.wall()
-        )
-        if request.path in _PROBES:
-            meter.count(line)
-        else:
-            meter.record(line)
-        request.forget_content()
+        exchange.status = answer.status
         if isinstance(answer, Refusal):
-            answer = answer.answer(request.request_id)
-        client.send(answer, request)
+            exchange.code = answer.code
+            answer = answer.answer(exchange.request_id)
+        exchange.state = State.COMPLETED if answer.status < 400 else State.FAILED
+        exchange.ended_at = self._surroundings.now()
+        exchange.forget_content()
+        meter = self._surroundings.meter
+        if exchange.path in _PROBES:
+            meter.count(exchange)
+        else:
+            meter.record(exchange)
+        client.send(answer, exchange)
 
 
-def _describe(request: ClientRequest) -> Description | Refusal:
-    coding = request.headers.get(b"content-encoding", b"identity")
-    if coding.lower() != b"identity":
+def _describe(exchange: Exchange) -> Description | Refusal:
+    coding = exchange.headers.get(b"content-encoding")
+    if coding is not None and coding.lower() != b"identity":
         return Refusal(Code.UNSUPPORTED_MEDIA_TYPE)
-    return describe(request.body)
+    return describe(exchange.body)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -55,12 +54,9 @@ class Address:
 class Pool:
     """The idle connections of one endpoint, the last used first out."""
 
-    def __init__(
-        self, address: Address, *, dial_timeout_s: float, now: Callable[[], float]
-    ) -> None:
+    def __init__(self, address: Address, *, dial_timeout_s: float) -> None:
         self._address = address
         self._dial_timeout_s = dial_timeout_s
-        self._now = now
         self._idle: dict[UpstreamConnection, None] = {}
         self._is_closed = False
         self._tls = ssl.create_default_context() if address.is_tls else None
@@ -79,7 +75,7 @@ class Pool:
         if self._is_closed:
             connection.close()
         else:
-            connection.idle_since = self._now()
+            connection.idle_since = None
             self._idle[connection] = None
 
     def forget(self, connection: UpstreamConnection) -> None:
@@ -104,12 +100,13 @@ class Pool:
         return connection
 
     def expire(self, now: float) -> None:
-        """Close what was not used for a minute."""
-        for connection in list(self._idle):
-            if now - connection.idle_since < _IDLE_S:
-                break
-            del self._idle[connection]
-            connection.close()
+        """Close what was unused for a minute, counted from the first look that found it so."""
+        for connection in tuple(self._idle):
+            if connection.idle_since is None:
+                connection.idle_since = now
+            elif now - connection.idle_since >= _IDLE_S:
+                del self._idle[connection]
+                connection.close()
 
     def close(self) -> None:
         """Close all idle connections, and later those that are still in use."""

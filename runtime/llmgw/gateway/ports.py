@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from llmgw.domain.routes import RouteTable
-from llmgw.gateway.client_request import ClientRequest
+from llmgw.gateway.exchange import Exchange
 from llmgw.gateway.replies import Answer
 
 NEVER = float("inf")
@@ -44,11 +44,11 @@ class Client(Protocol):
         """Tell ``work`` about the client from now on."""
         ...
 
-    def send(self, answer: Answer, request: ClientRequest) -> None:
+    def send(self, answer: Answer, exchange: Exchange) -> None:
         """A whole answer of our own, which ends the request."""
         ...
 
-    def closes_after(self, request: ClientRequest) -> bool:
+    def closes_after(self, exchange: Exchange) -> bool:
         """Whether the connection ends with this request's answer."""
         ...
 
@@ -97,6 +97,6 @@ class Work(Protocol):
 class Service(Protocol):
     """What a client's request is given to."""
 
-    def serve(self, client: Client, request: ClientRequest) -> None:
+    def serve(self, client: Client, exchange: Exchange) -> None:
         """Answer the request, at once or later."""
         ...

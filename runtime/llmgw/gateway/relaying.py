@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from llmgw.gateway.framing import Framing
 from llmgw.gateway.ports import Client
 from llmgw.gateway.replies import truncation_event
-from llmgw.gateway.responses import ResponseHead
 from llmgw.gateway.upstream import UpstreamConnection
 
 _TAIL_BYTES = 1024
@@ -87,17 +86,14 @@ class Relay:
             self._client.write(head + self._as_sent(data))
             self._end()
 
-    def on_head(self, head: ResponseHead) -> None:
-        """See ``upstream.Receiver``; never called, because the head came before the commit."""
-
     def on_body(self, data: bytes) -> None:
-        """See ``upstream.Receiver``; once a token."""
+        """See ``upstream.BodyReceiver``; once a token."""
         self._write(data)
         if self._is_events:
             self._follow(data)
 
     def on_last(self, data: bytes) -> None:
-        """See ``upstream.Receiver``."""
+        """See ``upstream.BodyReceiver``."""
         if self._is_events:
             self._follow(data)
             if not self._has_said_end():
@@ -108,7 +104,7 @@ class Relay:
         self._end()
 
     def on_lost(self, reason: str) -> None:  # noqa: ARG002 - one word for all reasons
-        """See ``upstream.Receiver``: the answer broke off."""
+        """See ``upstream.BodyReceiver``: the answer broke off."""
         self.cut()
 
     def cut(self) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import httptools
 
 from llmgw.config.settings import LimitsSettings
-from llmgw.gateway.client_request import BodyBudget, ClientRequest, path_of
+from llmgw.gateway.exchange import MODEL_PATHS, BodyBudget, Exchange, path_of
 from llmgw.gateway.replies import Code, Refusal
 
 _END_OF_HEAD = b"\r\n\r\n"
@@ -31,14 +31,16 @@ class RequestReader:
     __slots__ = (
         "_budget",
         "_fed_bytes",
+        "_is_in_head",
         "_limits",
+        "_most_bytes",
+        "_most_message_bytes",
         "_now",
         "_parser",
         "_target",
+        "begun",
         "complete",
-        "is_in_head",
         "refusal",
-        "request",
         "wants_continue",
     )
 
@@ -49,17 +51,22 @@ class RequestReader:
         self._budget = budget
         self._now = now
         self._parser = httptools.HttpRequestParser(self)
+        self._most_message_bytes = (
+            limits.max_header_bytes + _FRAMING_ALLOWANCE * limits.max_body_bytes
+        )
+        self._most_bytes = limits.max_header_bytes
         self._fed_bytes = 0  # of the head, then of the body
         self._target = b""
-        self.is_in_head = True
-        self.request: ClientRequest | None = None
-        self.complete: list[ClientRequest] = []
+        self._is_in_head = True
+        self.begun: Exchange | None = None
+        self.complete: list[Exchange] = []
         self.refusal: Refusal | None = None
         self.wants_continue = False
 
     def feed(self, data: bytes) -> None:
         """Read on; after a refusal nothing more may be fed."""
-        if not self._fits(data):
+        self._fed_bytes += len(data)
+        if self._fed_bytes > self._most_bytes and not self._is_within_bounds(data):
             return
         try:
             self._parser.feed_data(data)
@@ -73,13 +80,13 @@ class RequestReader:
     def close(self) -> None:
         """Give back what is held; the parser refers to this object and would keep it alive."""
         del self._parser
-        for request in (*self.complete, self.request):
-            if request is not None:
-                request.forget_content()
+        for exchange in (*self.complete, self.begun):
+            if exchange is not None:
+                exchange.forget_content()
 
     def on_message_begin(self) -> None:
         """The first byte of a request; called by the parser, as all that follow."""
-        self.request = ClientRequest(budget=self._budget, started_at=self._now())
+        self.begun = Exchange(self._budget, self._now())
         self._target = b""
 
     def on_url(self, url: bytes) -> None:
@@ -88,87 +95,83 @@ class RequestReader:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A field of the head; fields of a trailer are dropped."""
-        if self.is_in_head and self.request is not None:
-            self.request.add_field(name, value)
+        if self._is_in_head and self.begun is not None:
+            fields = self.begun.headers
+            name = name.lower()
+            fields[name] = value if name not in fields else fields[name] + b", " + value
 
     def on_headers_complete(self) -> None:
         """The end of the head."""
-        request = self.request
-        if request is None:
+        exchange = self.begun
+        if exchange is None:
             return
-        self.is_in_head = False
+        self._is_in_head = False
         self._fed_bytes = 0
-        request.method = self._parser.get_method()
-        path = path_of(self._target)
-        code = self._judge_head(request, version=self._parser.get_http_version())
-        if code is None and path is None:
-            code = Code.MALFORMED_REQUEST
-        request.path = path or b""
-        if code is not None:
-            self._refuse(code)
+        self._most_bytes = self._most_message_bytes
+        parser, target = self._parser, self._target
+        exchange.method = parser.get_method()
+        exchange.is_http10 = parser.get_http_version() == "1.0"
+        path = target if target in MODEL_PATHS else path_of(target)
+        if path is None:
+            self._refuse(Code.MALFORMED_REQUEST)
+        else:
+            exchange.path = path
+            self._judge_fields(exchange, exchange.headers)
 
     def on_body(self, piece: bytes) -> None:
         """A piece of the body."""
-        request = self.request
-        if request is None or self.refusal is not None:
+        exchange = self.begun
+        if exchange is None or self.refusal is not None:
             return
-        if request.body_bytes + len(piece) > self._limits.max_body_bytes:
+        if exchange.body_bytes + len(piece) > self._limits.max_body_bytes:
             self._refuse(Code.BODY_TOO_LARGE)
-        elif not request.add_body(piece):
+        elif not exchange.add_body(piece):
             self.refusal = Refusal(Code.MEMORY_PRESSURE, retry_after_s=1)
 
     def on_message_complete(self) -> None:
         """The end of a request; only here the parser knows whether the connection may go on."""
-        request = self.request
-        if request is None or self.refusal is not None:
+        exchange = self.begun
+        if exchange is None or self.refusal is not None:
             return
-        request.keeps_open = self._parser.should_keep_alive() and not request.is_http10
-        request.complete()
-        self.complete.append(request)
-        self.request = None
-        self.is_in_head = True
+        exchange.keeps_open = self._parser.should_keep_alive() and not exchange.is_http10
+        exchange.complete()
+        self.complete.append(exchange)
+        self.begun = None
+        self._is_in_head = True
+        self._most_bytes = self._limits.max_header_bytes
         self.wants_continue = False
         if len(self.complete) >= _MOST_AHEAD:
-            request.keeps_open = False
+            exchange.keeps_open = False
 
-    def _fits(self, data: bytes) -> bool:
-        """Bound what one request may send: llhttp has no bounds of its own."""
-        before = self._fed_bytes
-        self._fed_bytes += len(data)
-        limits = self._limits
-        if self.is_in_head:
-            if self._fed_bytes <= limits.max_header_bytes:
-                return True
-            end = data.find(_END_OF_HEAD)
-            if end >= 0 and before + end <= limits.max_header_bytes:
-                return True
-            self._refuse(Code.HEADERS_TOO_LARGE)
-            return False
-        most_bytes = limits.max_header_bytes + _FRAMING_ALLOWANCE * limits.max_body_bytes
-        if self._fed_bytes > most_bytes:
+    def _is_within_bounds(self, data: bytes) -> bool:
+        """Whether a read past the bound is legal: it may hold more than the bounded head."""
+        if not self._is_in_head:
             self._refuse(Code.BODY_TOO_LARGE)
+            return False
+        end = data.find(_END_OF_HEAD)
+        if end < 0 or self._fed_bytes - len(data) + end > self._limits.max_header_bytes:
+            self._refuse(Code.HEADERS_TOO_LARGE)
             return False
         return True
 
-    def _judge_head(self, request: ClientRequest, *, version: str) -> Code | None:
-        fields = request.headers
-        request.is_http10 = version == "1.0"
-        if not request.is_http10 and version != "1.1":
-            return Code.HTTP_VERSION_NOT_SUPPORTED
+    def _judge_fields(self, exchange: Exchange, fields: dict[bytes, bytes]) -> None:
+        """Refuse what is ambiguous, too large or not understood."""
         host = fields.get(b"host")
-        if (host is None and not request.is_http10) or (host is not None and b"," in host):
-            return Code.MALFORMED_REQUEST
-        if b"transfer-encoding" in fields and (
-            request.is_http10 or fields[b"transfer-encoding"].strip().lower() != b"chunked"
-        ):
-            return Code.MALFORMED_REQUEST
-        if int(fields.get(b"content-length", b"0")) > self._limits.max_body_bytes:
-            return Code.BODY_TOO_LARGE
+        if host is None:
+            if not exchange.is_http10:
+                self._refuse(Code.MALFORMED_REQUEST)
+        elif b"," in host:
+            self._refuse(Code.MALFORMED_REQUEST)
+        if b"transfer-encoding" in fields:
+            is_chunked = fields[b"transfer-encoding"].strip().lower() == b"chunked"
+            if exchange.is_http10 or not is_chunked:
+                self._refuse(Code.MALFORMED_REQUEST)
+        elif int(fields.get(b"content-length", 0)) > self._limits.max_body_bytes:
+            self._refuse(Code.BODY_TOO_LARGE)
         if b"expect" in fields:
+            self.wants_continue = not exchange.is_http10
             if fields[b"expect"].strip().lower() != b"100-continue":
-                return Code.EXPECTATION_FAILED
-            self.wants_continue = not request.is_http10
-        return None
+                self._refuse(Code.EXPECTATION_FAILED)
 
     def _refuse(self, code: Code) -> None:
         if self.refusal is None:

@@ -20,28 +20,28 @@ class HeadBroken(ValueError):
 
 
 class ResponseHead:
-    """One head, read whole.  ``fields`` are in their order with names in lower case."""
+    """One head, read whole.
+
+    ``fields`` are in their order with names in lower case; ``length_bytes`` is the announced length
+    of the body, ``None`` where the framing says otherwise; ``is_events`` an event stream.
+    """
 
     __slots__ = (
-        "_lengths",
         "_parser",
-        "_transfer_codings",
         "connection",
         "fields",
+        "is_chunked",
         "is_events",
         "keeps_open",
+        "length_bytes",
         "status",
     )
 
     def __init__(self, head: bytes) -> None:
         """Parse; raises ``HeadBroken``."""
         self.fields: list[tuple[bytes, bytes]] = []
-        self.connection = b""
-        self.is_events = False
         self.status = 0
         self.keeps_open = False
-        self._lengths = b""
-        self._transfer_codings = b""
         self._parser = httptools.HttpResponseParser(self)
         try:
             self._parser.feed_data(head)
@@ -49,19 +49,11 @@ class ResponseHead:
             raise HeadBroken(str(error)) from error
         finally:
             del self._parser  # it refers back to this object
+        self._understand()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A field; called by the parser."""
-        name = name.lower()
-        self.fields.append((name, value))
-        if name == b"content-length":
-            self._lengths = value
-        elif name == b"content-type":
-            self.is_events = value[:17].lower() == b"text/event-stream"
-        elif name == b"transfer-encoding":
-            self._transfer_codings += value.strip().lower()
-        elif name == b"connection":
-            self.connection += b"," + value
+        self.fields.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         """The empty line; called by the parser, which knows only now what the head means."""
@@ -74,11 +66,23 @@ class ResponseHead:
         return self.status < 200
 
     def framing(self, *, keeps_payload: bool) -> Framing:
-        """A follower for the body that this head announces; raises ``HeadBroken``."""
-        if self.status in {204, 304}:
-            return LengthFraming(0)
-        if self._transfer_codings:
-            if self._transfer_codings != b"chunked":
-                raise HeadBroken("a transfer coding that nobody asked for")
+        """A follower for the body that this head announces."""
+        if self.is_chunked:
             return ChunkedFraming(keeps_payload=keeps_payload)
-        return LengthFraming(int(self._lengths)) if self._lengths else CloseFraming()
+        return CloseFraming() if self.length_bytes is None else LengthFraming(self.length_bytes)
+
+    def _understand(self) -> None:
+        fields = dict(self.fields)
+        self.is_events = fields.get(b"content-type", b"")[:17].lower() == b"text/event-stream"
+        self.connection = self._joined(b"connection") if b"connection" in fields else b""
+        self.is_chunked = b"transfer-encoding" in fields
+        if self.is_chunked and self._joined(b"transfer-encoding").strip().lower() != b"chunked":
+            raise HeadBroken("a transfer coding that nobody asked for")
+        length = fields.get(b"content-length")
+        self.length_bytes = None if length is None or self.is_chunked else int(length)
+        if self.status in {204, 304}:
+            self.is_chunked = False
+            self.length_bytes = 0
+
+    def _joined(self, name: bytes) -> bytes:
+        return b",".join(value for field, value in self.fields if field == name)

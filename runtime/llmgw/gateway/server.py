@@ -1,8 +1,8 @@
 """The gateway as a whole: listens, watches the time, takes route tables over, drains.
 
 ``serve`` makes one ``Gateway`` a worker process (or one in ``llmgw up``), with listening sockets
-and a ``RouteSource``.  It runs on whatever event loop is there.  A worker process calls ``gc.freeze()``
-after ``start``: what lives then lives as long as the process.
+and a ``RouteSource``.  It runs on whatever event loop is there.  A worker process calls
+``gc.freeze()`` after ``start``: what lives then lives as long as the process.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from llmgw.config.settings import RouterSettings
 from llmgw.domain.routes import ModelState, RouteTable
 from llmgw.gateway.breaker import BreakerRules
-from llmgw.gateway.client_request import BodyBudget
 from llmgw.gateway.connection import ClientConnection, Reception
 from llmgw.gateway.dispatch import Surroundings
 from llmgw.gateway.endpoints import Registry
+from llmgw.gateway.exchange import BodyBudget
 from llmgw.gateway.local import LocalRoutes, Readiness
 from llmgw.gateway.metering import Meter, Stats
 from llmgw.gateway.pipeline import Pipeline
@@ -89,6 +89,7 @@ class Gateway:
             budget=BodyBudget(settings.limits.buffered_bytes_per_worker),
             meter=self._meter,
             clock=self._clock,
+            looked_at=self._clock.monotonic(),
         )
 
     async def start(self, sockets: Sequence[socket.socket]) -> None:
@@ -166,7 +167,7 @@ class Gateway:
                 settings=settings.dispatch,
                 registry=self._registry,
                 meter=self._meter,
-                clock=self._clock,
+                now=self._clock.monotonic,
                 tasks=self._tasks,
                 draw=random.random,
             ),
@@ -188,7 +189,7 @@ class Gateway:
         expire_at = self._clock.monotonic() + _EXPIRE_EVERY_S
         while True:
             await asyncio.sleep(_LOOK_EVERY_S)
-            now = self._clock.monotonic()
+            now = self._reception.looked_at = self._clock.monotonic()
             for connection in tuple(self._reception.connections):
                 if connection.due_at <= now or connection.is_paused:
                     self._look(connection, now)

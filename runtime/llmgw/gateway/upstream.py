@@ -18,12 +18,8 @@ _END_OF_HEAD = b"\r\n\r\n"
 _MAX_HEAD_BYTES = 65536
 
 
-class Receiver(Protocol):
-    """Who gets an answer; every call comes from the event loop and none may block."""
-
-    def on_head(self, head: ResponseHead) -> None:
-        """The final head; interim ones are not shown."""
-        ...
+class BodyReceiver(Protocol):
+    """Who gets the body of an answer; every call comes from the event loop and none may block."""
 
     def on_body(self, data: bytes) -> None:
         """Bytes of the body in their framing; more will follow."""
@@ -35,6 +31,18 @@ class Receiver(Protocol):
 
     def on_lost(self, reason: str) -> None:
         """The answer will not be completed; the connection is gone."""
+        ...
+
+
+class Receiver(BodyReceiver, Protocol):
+    """Who gets an answer from its begin."""
+
+    def on_whole(self, head: ResponseHead, body: bytes) -> None:
+        """A whole answer of announced length that came at once; nothing else is called then."""
+        ...
+
+    def on_head(self, head: ResponseHead) -> None:
+        """The final head; interim ones are not shown."""
         ...
 
 
@@ -59,6 +67,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     __slots__ = (
         "_begun_head",
+        "_head_receiver",
         "_is_paused",
         "_keeper",
         "_keeps_open",
@@ -73,7 +82,8 @@ class UpstreamConnection(asyncio.Protocol):
 
     def __init__(self, keeper: Keeper) -> None:
         self._keeper = keeper
-        self._receiver: Receiver | None = None
+        self._receiver: BodyReceiver | None = None
+        self._head_receiver: Receiver | None = None
         self._begun_head = b""
         self._keeps_open = False
         self._keeps_payload = False
@@ -81,19 +91,19 @@ class UpstreamConnection(asyncio.Protocol):
         self.framing: Framing | None = None
         self.has_bytes = False
         self.is_reused = False
-        self.idle_since = 0.0
+        self.idle_since: float | None = None
 
     def send(
         self, request: Iterable[bytes], receiver: Receiver, *, keeps_payload: bool = False
     ) -> None:
         """Write one request; its answer goes to ``receiver``, with bare payload if asked for."""
-        self._receiver = receiver
+        self._receiver = self._head_receiver = receiver
         self._keeps_payload = keeps_payload
         self.has_bytes = False
         self._transport.writelines(request)
 
-    def hand_over(self, receiver: Receiver) -> None:
-        """From now on another object receives the same answer."""
+    def hand_over(self, receiver: BodyReceiver) -> None:
+        """From now on another object receives the body."""
         self._receiver = receiver
 
     def abort(self) -> None:
@@ -154,45 +164,57 @@ class UpstreamConnection(asyncio.Protocol):
             receiver.on_lost(str(exc) if exc else "the engine closed the connection")
 
     def _take_head(self, data: bytes) -> None:
-        if self._receiver is None:
+        receiver, self._head_receiver = self._head_receiver, None
+        if receiver is None or self._receiver is None:
             self._transport.abort()  # bytes that nobody asked for
             return
         self.has_bytes = True
-        data = self._begun_head + data
-        self._begun_head = b""
+        if self._begun_head:
+            data = self._begun_head + data
+            self._begun_head = b""
         while (end := data.find(_END_OF_HEAD)) >= 0:
-            end += len(_END_OF_HEAD)
+            end += 4
             try:
                 head = ResponseHead(data[:end])
-                if not head.is_interim:
-                    self._begin_body(head, data[end:])
-                    return
             except HeadBroken as error:
                 self._fail(str(error))
                 return
             data = data[end:]
+            if not head.is_interim:
+                self._begin_body(receiver, head, data)
+                return
         self._begun_head = data
+        self._head_receiver = receiver
         if len(data) > _MAX_HEAD_BYTES:
             self._fail("the head of the answer is too large")
 
-    def _begin_body(self, head: ResponseHead, data: bytes) -> None:
-        self.framing = framing = head.framing(keeps_payload=self._keeps_payload)
+    def _begin_body(self, receiver: Receiver, head: ResponseHead, data: bytes) -> None:
+        if head.length_bytes == len(data):
+            self._release(is_kept=head.keeps_open)
+            receiver.on_whole(head, data)
+            return
+        self.framing = head.framing(keeps_payload=self._keeps_payload)
         self._keeps_open = head.keeps_open
-        if self._receiver is not None:
-            self._receiver.on_head(head)
-        if data or framing.is_complete:
+        receiver.on_head(head)
+        if data:
             self.data_received(data)
 
     def _finish(self, data: bytes, taken: int) -> None:
-        receiver, self._receiver = self._receiver, None
-        self.framing = None
-        if self._keeps_open and taken == len(data) and receiver is not None:
-            self.resume_reading()
+        receiver = self._receiver
+        is_clean = taken == len(data)
+        self._release(is_kept=self._keeps_open and is_clean and receiver is not None)
+        if receiver is not None:
+            receiver.on_last(data if is_clean else data[:taken])
+
+    def _release(self, *, is_kept: bool) -> None:
+        """The answer is over: keep the connection for another request, or end it."""
+        self._receiver = self.framing = None
+        if is_kept:
+            if self._is_paused:
+                self.resume_reading()
             self._keeper.give(self)
         else:
             self._transport.abort()
-        if receiver is not None:
-            receiver.on_last(data if taken == len(data) else data[:taken])
 
     def _fail(self, reason: str) -> None:
         receiver, self._receiver = self._receiver, None
