@@ -39,13 +39,18 @@ ELSEWHERE: Mapping[str, str] = {
 
 
 def load_server(
-    path: Path | None, *, environ: Mapping[str, str], overrides: Mapping[str, object] | None = None
+    path: Path | None,
+    *,
+    environ: Mapping[str, str],
+    overrides: Mapping[str, object] | None = None,
+    defaults: Mapping[str, object] | None = None,
 ) -> ServerSettings:
     """The settings of a server; ``overrides`` are values by key path and win over all else.
 
+    ``defaults`` are values by key path too, for what neither file nor environment says.
     Raises ``SettingsInvalid`` with every mistake.
     """
-    tree, problems = _gathered(path, environ, overrides, kind=ServerSettings)
+    tree, problems = _gathered(path, environ, overrides, defaults, kind=ServerSettings)
     settings = _read(ServerSettings, tree, problems=problems, check=contradictions.server)
     _refuse(path, problems)
     return settings
@@ -56,6 +61,7 @@ def load_agent(
     *,
     environ: Mapping[str, str],
     overrides: Mapping[str, object] | None = None,
+    defaults: Mapping[str, object] | None = None,
     needs_server: bool = True,
 ) -> AgentSettings:
     """The settings of an agent, made whole: its names, every server with its scheme, every folder.
@@ -63,7 +69,7 @@ def load_agent(
     Raises ``SettingsInvalid`` with every mistake. Without ``needs_server`` none has to be named:
     a node can be looked at before it joins.
     """
-    tree, problems = _gathered(path, environ, overrides, kind=AgentSettings)
+    tree, problems = _gathered(path, environ, overrides, defaults, kind=AgentSettings)
     check = _agent_contradictions if needs_server else _unjoined_contradictions
     settings = _read(AgentSettings, tree, problems=problems, check=check)
     _refuse(path, problems)
@@ -74,6 +80,7 @@ def _gathered(
     path: Path | None,
     environ: Mapping[str, str],
     overrides: Mapping[str, object] | None,
+    defaults: Mapping[str, object] | None,
     *,
     kind: type[Any],
 ) -> tuple[dict[str, Any], list[Problem]]:
@@ -81,6 +88,9 @@ def _gathered(
     problems += _add_environment(tree, environ, kind=kind)
     for key_path, value in (overrides or {}).items():
         sources.put(tree, path=key_path, value=value)
+    for key_path, value in (defaults or {}).items():
+        if not sources.says(tree, path=key_path):
+            sources.put(tree, path=key_path, value=value)
     return tree, problems
 
 

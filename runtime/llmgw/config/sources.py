@@ -66,6 +66,16 @@ def variable(path: str) -> str:
     return PREFIX + path.replace(".", NESTING).upper()
 
 
+def says(tree: Mapping[str, Any], *, path: str) -> bool:
+    """Whether there is anything at a key path, or a mistake above it."""
+    section: object = tree
+    for key in path.split("."):
+        if not isinstance(section, Mapping):
+            return section is not None
+        section = section.get(key)
+    return section is not None
+
+
 def put(tree: dict[str, Any], *, path: str, value: object) -> None:
     """Write a value at a key path, making the sections above; a mistaken section stays as it is."""
     *above, name = path.split(".")

@@ -413,3 +413,29 @@ def test_a_hostname_that_is_no_node_name_asks_for_a_name(monkeypatch):
     with pytest.raises(SettingsInvalid) as refused:
         agent(SERVER="http://h:1")
     assert str(refused.value.problems[0]).startswith("node_id: is required, for the hostname")
+
+
+def test_a_commands_own_default_holds_only_where_nobody_says_otherwise(tmp_path):
+    file = tmp_path / "server.yaml"
+    file.write_text("listen: ':1111'\ngateway: {workers: 2}\n")
+    settings = load_server(
+        file,
+        environ={"LLMGW_ADMIN_LISTEN": "127.0.0.1:2222"},
+        defaults={
+            "listen": "127.0.0.1:9",
+            "admin_listen": "127.0.0.1:9",
+            "gateway.workers": 3,
+            "gateway.drain_delay_s": 0,
+            "log.level": "warning",
+        },
+    )
+    assert (settings.listen, settings.admin_listen) == (":1111", "127.0.0.1:2222")
+    assert (settings.gateway.workers, settings.gateway.drain_delay_s) == (2, 0)
+    assert settings.log.level == "warning"
+
+
+def test_a_mistaken_section_stays_a_mistake_beside_defaults(tmp_path):
+    file = tmp_path / "server.yaml"
+    file.write_text("gateway: 3\n")
+    with pytest.raises(SettingsInvalid, match="1 mistake"):
+        load_server(file, environ={}, defaults={"gateway.workers": 3})
