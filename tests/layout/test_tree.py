@@ -29,11 +29,11 @@ AT_THE_TOP = {
     "tests",
 }
 
-NAMED_FOR_THEIR_PLACE = {"__init__", "__main__", "ports"}
-"""``ports.py`` holds what a room asks of others, in every room that asks."""
+NAMED_FOR_THEIR_PLACE = {"__init__", "__main__", "logs", "ports"}
+"""``ports.py`` holds what a room asks of others, wherever one asks; logs are ours or a node's."""
 
-ROOMS_OF_NOUNS = ("api/routers", "api/schemas", "agent/engines")
-"""Rooms whose modules are one a noun or one an engine, named like their siblings elsewhere."""
+ROOMS_OF_NOUNS = ("api/routers", "api/schemas", "agent/engines", "serve")
+"""Rooms whose modules are one a noun, an engine or a role, named like their siblings elsewhere."""
 
 
 def tracked():
@@ -68,10 +68,17 @@ def test_no_module_holds_state_or_works_when_it_is_imported():
         for file in modules()
         if file.name != "__main__.py"
         for statement in ast.parse(file.read_text()).body
-        if isinstance(statement, (ast.For, ast.While, ast.With, ast.Delete, ast.Global))
-        or (isinstance(statement, ast.Expr) and not isinstance(statement.value, ast.Constant))
+        if is_work(statement)
     }
     assert loose == set()
+
+
+def is_work(statement):
+    """A statement that does something; hanging a command into its group is how click is told."""
+    if isinstance(statement, ast.Expr):
+        called = getattr(getattr(statement.value, "func", None), "attr", "")
+        return not isinstance(statement.value, ast.Constant) and called != "add_command"
+    return isinstance(statement, (ast.For, ast.While, ast.With, ast.Delete, ast.Global))
 
 
 def test_floors_hold():
