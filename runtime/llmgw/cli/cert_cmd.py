@@ -5,15 +5,15 @@ Works on files only and asks no control plane.
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
-from llmgw.cli import screens
+from llmgw.cli import cert_showing, screens
+from llmgw.cli.enrolment_cmd import request, sign
 from llmgw.cli.failures import ExitCode
 from llmgw.kit.clock import SystemClock
 from llmgw.rpc import authority, certificates
@@ -21,6 +21,8 @@ from llmgw.rpc.authority import Issued
 from llmgw.rpc.certificates import CertificateFacts
 
 _Command = Callable[..., Any]
+_DAY_S = 86400.0
+_FILE = click.Path(dir_okay=False, path_type=Path)
 _DIRECTORY = click.Path(file_okay=False, path_type=Path)
 
 _dir = click.option(
@@ -51,7 +53,7 @@ def _days(default: int) -> Callable[[_Command], _Command]:
     )
 
 
-@click.group()
+@click.group(commands=[request, sign])
 def cert() -> None:
     """Make and look at the certificates of servers and nodes."""
 
@@ -106,28 +108,71 @@ def issue_client(*, name: str, directory: Path, out: Path, days: int, is_json: b
 
 @cert.command()
 @click.argument("file", type=click.Path(path_type=Path))
+@click.option("--ca", type=_FILE, help="Also say whether this authority signed it.")
+@click.option("--key", type=_FILE, help="Also say whether this is its key.")
 @_json
 @click.pass_context
-def inspect(ctx: click.Context, *, file: Path, is_json: bool) -> None:
+def inspect(
+    ctx: click.Context, *, file: Path, ca: Path | None, key: Path | None, is_json: bool
+) -> None:
     """Show what a certificate says; exit code 7 when it cannot be used now."""
-    facts = certificates.inspect(file)
-    problem = facts.validity_problem(now=SystemClock().wall())
+    facts, now = certificates.inspect(file), SystemClock().wall()
+    root = certificates.root_of(ca=ca, cert=file) if ca else None
+    found = _Inspection(
+        problem=facts.validity_problem(now=now),
+        root=root,
+        is_signed_by_ca=None if ca is None else root is not None,
+        key_matches=certificates.is_key_of(cert=file, key=key) if key else None,
+    )
     if is_json:
         screens.standard().document(
-            {"file": str(file), "ok": not problem, "problem": problem, **_document(facts)}
+            {
+                "file": str(file),
+                "ok": found.is_good,
+                "problem": found.problem,
+                "days_left": int((facts.not_after_at - now) // _DAY_S),
+                "is_signed_by_ca": found.is_signed_by_ca,
+                "issuer_fingerprint": found.root.fingerprint if found.root else None,
+                "key_matches": found.key_matches,
+                **cert_showing.document(facts),
+            }
         )
     else:
-        screens.standard().facts(_lines(facts))
-    if problem and not is_json:
-        click.echo(f"{file} {problem}", err=True)
-    if problem:
+        screens.standard().facts(cert_showing.lines(facts))
+        for complaint in found.complaints(ca=ca, key=key):
+            click.echo(f"{file} {complaint}", err=True)
+    if not found.is_good:
         ctx.exit(ExitCode.CHECK_SAID_NO)
+
+
+@dataclass(frozen=True, slots=True)
+class _Inspection:
+    """What was found wrong; ``None`` is not asked."""
+
+    problem: str
+    root: CertificateFacts | None
+    is_signed_by_ca: bool | None
+    key_matches: bool | None
+
+    @property
+    def is_good(self) -> bool:
+        return (
+            not self.problem and self.is_signed_by_ca is not False and self.key_matches is not False
+        )
+
+    def complaints(self, *, ca: Path | None, key: Path | None) -> list[str]:
+        complaints = [self.problem] if self.problem else []
+        if self.is_signed_by_ca is False:
+            complaints.append(f"was not signed by the authority in {ca}")
+        if self.key_matches is False:
+            complaints.append(f"does not belong to the key in {key}")
+        return complaints
 
 
 def _show_issued(issued: Issued, *, is_json: bool) -> None:
     files = {"ca": str(issued.ca), "cert": str(issued.cert), "key": str(issued.key)}
     if is_json:
-        document = {**files, "renewed": issued.is_renewed, **_document(issued.facts)}
+        document = {**files, "renewed": issued.is_renewed, **cert_showing.document(issued.facts)}
         screens.standard().document(document)
         return
     kept = " (kept)" if issued.is_renewed else ""
@@ -136,32 +181,6 @@ def _show_issued(issued: Issued, *, is_json: bool) -> None:
             ("ca", files["ca"]),
             ("cert", files["cert"]),
             ("key", files["key"] + kept),
-            *_lines(issued.facts),
+            *cert_showing.lines(issued.facts),
         ]
     )
-
-
-def _document(facts: CertificateFacts) -> dict[str, object]:
-    return {
-        **asdict(facts),
-        "not_before_at": _moment(facts.not_before_at),
-        "not_after_at": _moment(facts.not_after_at),
-    }
-
-
-def _lines(facts: CertificateFacts) -> list[tuple[str, str | None]]:
-    purpose = "authority" if facts.is_ca else " and ".join(facts.usages)
-    return [
-        ("name", facts.subject),
-        ("for", purpose or None),
-        ("hosts", ", ".join(facts.hosts) or None),
-        ("signed by", facts.issuer),
-        ("valid from", _moment(facts.not_before_at)),
-        ("valid until", _moment(facts.not_after_at)),
-        ("serial", facts.serial),
-        ("sha256", facts.fingerprint),
-    ]
-
-
-def _moment(at: float) -> str:
-    return dt.datetime.fromtimestamp(at, tz=dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

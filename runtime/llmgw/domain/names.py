@@ -10,6 +10,9 @@ MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 NODE_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,61}[A-Za-z0-9])?")
 """A node id: equals hostname, certificate CN and VM name."""
 
+RESERVED_NODE_NAMES = frozenset({"agent", "all", "ca", "control-plane", "localhost", "mirror"})
+"""Names that certificates, files and inventories of a site use for something that is no node."""
+
 SHARD_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 """A shard or replica id; it becomes part of a file name, so nothing else is let in."""
 

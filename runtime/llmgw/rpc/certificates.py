@@ -82,6 +82,23 @@ def check_server_pair(*, ca: Path, cert: Path, key: Path, now: float) -> tuple[P
     return tuple(problems)
 
 
+def pair_problems(*, ca: Path, cert: Path, key: Path, now: float) -> tuple[Problem, ...]:
+    """What keeps these three files from being used together now, whoever they are for."""
+    _, problems = _check_files(ca=ca, cert=cert, key=key, now=now)
+    return tuple(problems)
+
+
+def root_of(*, ca: Path, cert: Path) -> CertificateFacts | None:
+    """The root in ``ca`` that the certificate hangs on; nothing if it is of another authority."""
+    root = _root_of(read_chain(cert), read_chain(ca))
+    return None if root is None else facts_of(root)
+
+
+def is_key_of(*, cert: Path, key: Path) -> bool:
+    """Whether the private key belongs to the first certificate of the file."""
+    return read_chain(cert)[0].public_key() == _read_key(key).public_key()
+
+
 def read_chain(path: Path) -> list[x509.Certificate]:
     """All certificates of a PEM file, the leaf first; ``Unknown`` or ``Invalid`` with the path."""
     try:
@@ -104,8 +121,8 @@ def read_bytes(path: Path) -> bytes:
 def facts_of(certificate: x509.Certificate) -> CertificateFacts:
     """What this certificate says."""
     return CertificateFacts(
-        subject=_name(certificate.subject),
-        issuer=_name(certificate.issuer),
+        subject=common_name(certificate.subject),
+        issuer=common_name(certificate.issuer),
         serial=f"{certificate.serial_number:x}",
         not_before_at=certificate.not_valid_before_utc.timestamp(),
         not_after_at=certificate.not_valid_after_utc.timestamp(),
@@ -116,14 +133,20 @@ def facts_of(certificate: x509.Certificate) -> CertificateFacts:
     )
 
 
-def hosts_of(certificate: x509.Certificate) -> tuple[str, ...]:
-    """The DNS names, then the addresses, that the certificate may serve."""
+def hosts_of(certificate: x509.Certificate | x509.CertificateSigningRequest) -> tuple[str, ...]:
+    """The DNS names, then the addresses, that the certificate may serve or a request asks for."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return ()
     addresses = names.get_values_for_type(x509.IPAddress)
     return (*names.get_values_for_type(x509.DNSName), *map(str, addresses))
+
+
+def common_name(name: x509.Name) -> str:
+    """What people call the thing: its common name, or all of it where there is none."""
+    common = name.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(common[0].value) if common else name.rfc4514_string()
 
 
 def _check_files(
@@ -138,8 +161,8 @@ def _check_files(
             problems.append(_at(path, wrong))
     if chain and private is not None and chain[0].public_key() != private.public_key():
         problems.append(_at(key, f"is not the key of {cert}"))
-    if chain and roots and not _is_signed(chain, roots):
-        issuer = _name(chain[0].issuer)
+    if chain and roots and _root_of(chain, roots) is None:
+        issuer = common_name(chain[0].issuer)
         problems.append(_at(cert, f"was signed by {issuer!r}, not by the authority in {ca}"))
     return chain, problems
 
@@ -165,16 +188,24 @@ def _read_key(path: Path) -> PrivateKeyTypes:
         raise Invalid(f"{path}: holds no private key in PEM form") from error
 
 
-def _is_signed(chain: Sequence[x509.Certificate], roots: Sequence[x509.Certificate]) -> bool:
+def _root_of(
+    chain: Sequence[x509.Certificate], roots: Sequence[x509.Certificate]
+) -> x509.Certificate | None:
     current = chain[0]
     for _ in range(_MAX_CHAIN):
-        if any(_signed_by(current, root) for root in roots):
-            return True
-        above = next((c for c in chain[1:] if c != current and _signed_by(current, c)), None)
+        if (root := _signer(current, roots)) is not None:
+            return root
+        above = _signer(current, [c for c in chain[1:] if c != current])
         if above is None:
-            return False
+            return None
         current = above
-    return False
+    return None
+
+
+def _signer(
+    certificate: x509.Certificate, candidates: Sequence[x509.Certificate]
+) -> x509.Certificate | None:
+    return next((c for c in candidates if _signed_by(certificate, c)), None)
 
 
 def _signed_by(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
@@ -198,11 +229,6 @@ def _usages(certificate: x509.Certificate) -> tuple[str, ...]:
     except x509.ExtensionNotFound:
         return ()
     return tuple(USAGES.get(usage, usage.dotted_string) for usage in listed)
-
-
-def _name(name: x509.Name) -> str:
-    common = name.get_attributes_for_oid(NameOID.COMMON_NAME)
-    return str(common[0].value) if common else name.rfc4514_string()
 
 
 def _day(at: float) -> str:

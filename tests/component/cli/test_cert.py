@@ -68,3 +68,59 @@ def test_inspect_of_nothing_is_exit_code_4(tmp_path):
     done = commands.run("ctl", "cert", "inspect", str(tmp_path / "absent.pem"))
     assert done.returncode == 4
     assert "no such file" in done.stderr
+
+
+def test_a_request_travels_by_pipe_and_a_second_one_is_not_needed(site, tmp_path):
+    node = str(tmp_path / "node")
+    asked = commands.run("ctl", "cert", "request", "node05", "--dir", node)
+    assert asked.returncode == 0, asked.stderr
+    csr = tmp_path / "node05.csr"
+    csr.write_text(asked.stdout)
+    signed = site("sign", "--csr", str(csr), "--name", "node05", "--json")
+    assert signed.returncode == 0, signed.stderr
+    document = json.loads(signed.stdout)
+    (tmp_path / "node" / "node05.pem").write_text(document["certificate_pem"])
+    (tmp_path / "node" / "ca.pem").write_text(document["ca_pem"])
+    again = commands.run("ctl", "cert", "request", "node05", "--dir", node, "--json")
+    verdict = json.loads(again.stdout)
+    assert (verdict["keep"], verdict["changed"], verdict["csr"]) == (True, False, None)
+    assert verdict["certificate"]["serial"] == document["serial"]
+    kept = commands.run("ctl", "cert", "request", "node05", "--dir", node)
+    assert (kept.stdout, kept.returncode) == ("", 0)
+    assert "is kept" in kept.stderr
+
+
+def test_a_request_for_another_name_is_refused_with_exit_code_5(site, tmp_path):
+    csr = tmp_path / "x.csr"
+    csr.write_text(commands.run("ctl", "cert", "request", "x", "--dir", str(tmp_path)).stdout)
+    done = site("sign", "--csr", str(csr), "--name", "y")
+    assert (done.returncode, done.stdout) == (5, "")
+    assert "'x' and not for 'y'" in done.stderr
+
+
+def test_no_part_of_a_key_is_ever_written_out(site, tmp_path):
+    asked = commands.run("ctl", "cert", "request", "node05", "--dir", str(tmp_path), "--json")
+    secret = (tmp_path / "node05.key").read_text().splitlines()[1]
+    assert secret not in asked.stdout + asked.stderr
+
+
+def test_inspect_judges_a_pair_and_its_authority(site, tmp_path):
+    out = tmp_path / "out"
+    for node in ("node01", "node02"):
+        site("issue-client", node, "--out", str(out))
+    cert, ca = str(out / "node01.pem"), str(out / "ca.pem")
+
+    def inspect(key, ca=ca):
+        return commands.run(
+            "ctl", "cert", "inspect", cert, "--json", "--ca", ca, "--key", str(out / key)
+        )
+
+    good = json.loads(inspect("node01.key").stdout)
+    root = json.loads(commands.run("ctl", "cert", "inspect", ca, "--json").stdout)
+    assert (good["ok"], good["key_matches"], good["is_signed_by_ca"]) == (True, True, True)
+    assert good["issuer_fingerprint"] == root["fingerprint"]
+    assert good["days_left"] == 364
+    bad = inspect("node02.key", ca=cert)
+    assert bad.returncode == 7
+    document = json.loads(bad.stdout)
+    assert (document["key_matches"], document["is_signed_by_ca"]) == (False, False)
