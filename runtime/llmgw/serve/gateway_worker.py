@@ -8,7 +8,6 @@ It knows no control plane, store or web framework, so that it stays small.
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import os
 import signal
@@ -150,14 +149,9 @@ class Worker:
         if self._gateway is None or self._settings is None:
             return
         stopping = self._settings.gateway
-        draining = asyncio.ensure_future(
+        await self._stop.unless_hurried(
             self._gateway.drain(stopping.shutdown_grace_s, delay_s=stopping.drain_delay_s)
         )
-        hurried = asyncio.ensure_future(self._stop.wait_quick())
-        await asyncio.wait({draining, hurried}, return_when=asyncio.FIRST_COMPLETED)
-        for waiting in (draining, hurried):
-            waiting.cancel()
-        await asyncio.gather(draining, hurried, return_exceptions=True)
         await self._gateway.close()
 
     def _send(self, message: messages.Message, *, fds: tuple[int, ...] = ()) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
 STOPS = (signal.SIGTERM, signal.SIGINT)
 
@@ -39,3 +40,25 @@ class StopAsked:
     async def wait_quick(self) -> None:
         """Until the second request."""
         await self._quick.wait()
+
+    async def unless_asked(self, work: Coroutine[Any, Any, None]) -> bool:
+        """Do work until it is done or the first request; whether it is done."""
+        return await _until(self._orderly, work)
+
+    async def unless_hurried(self, work: Coroutine[Any, Any, None]) -> bool:
+        """Do work until it is done or the second request; whether it is done."""
+        return await _until(self._quick, work)
+
+
+async def _until(end: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+    working, ending = asyncio.ensure_future(work), asyncio.ensure_future(end.wait())
+    try:
+        await asyncio.wait({working, ending}, return_when=asyncio.FIRST_COMPLETED)
+        is_done = working.done()
+    finally:
+        for either in (working, ending):
+            either.cancel()
+        await asyncio.gather(working, ending, return_exceptions=True)
+    if is_done:
+        working.result()
+    return is_done

@@ -1,0 +1,160 @@
+"""``llmgw up``: everything on this machine, its progress, and what to type next."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+import httpx
+
+from llmgw.cli.load_progress import LoadProgress
+from llmgw.config import sources
+from llmgw.errors import Unavailable
+from llmgw.kit import logs
+from llmgw.serve import embedded, loops
+from llmgw.serve.allinone import AllInOne, Where
+from llmgw.serve.awaiting import Awaiting
+from llmgw.serve.embedded import UpSettings, Wishes
+from llmgw.serve.signals import StopAsked
+
+_LOOK_EVERY_S = 0.1
+_ANSWER_S = 600.0
+_ANSWER_TOKENS = 256
+_MANNER = "Answer briefly and in English."
+"""Without it a small model rambles, and changes its language."""
+
+
+@click.command()
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=".llmgw",
+    show_default=True,
+    help="Folder for everything: models, state, engines' output.",
+)
+@click.option("--model", help="Model file to serve: a path, a URL or hf:org/repo/file.gguf.")
+@click.option("--name", help="What clients call the model of --model.")
+@click.option(
+    "--config", type=click.Path(path_type=Path), help="Settings of a server, with its models."
+)
+@click.option(
+    "--listen", help=f"Where clients connect.  [default: {embedded.LISTEN}; any port with --once]"
+)
+@click.option(
+    "--admin-listen",
+    help=f"Where the admin API listens.  [default: {embedded.ADMIN_LISTEN}; any port with --once]",
+)
+@click.option("--once", "question", metavar="QUESTION", help="Ask, print the answer, stop.")
+def up(
+    *,
+    data: Path,
+    model: str | None,
+    name: str | None,
+    config: Path | None,
+    listen: str | None,
+    admin_listen: str | None,
+    question: str | None,
+) -> None:
+    """Run a control plane, a gateway, an agent and a model here, until Ctrl-C.
+
+    Without --model or --config it serves the GGUF files in the models folder of --data.
+    Every setting of a server and of an agent can be given by environment too.
+    """
+    wishes = Wishes(
+        data=data,
+        config=config,
+        model=model,
+        name=name,
+        listen=listen,
+        admin_listen=admin_listen,
+        is_once=question is not None,
+    )
+    environ = sources.environment()
+    settings = embedded.load(wishes, environ=environ)
+    log = settings.server.log
+    logs.setup(level=log.level, as_json=log.format == "json")
+    is_done = loops.run(_run(settings, environ=environ, question=question))
+    if question is not None and not is_done:
+        raise click.Abort
+
+
+async def _run(settings: UpSettings, *, environ: Mapping[str, str], question: str | None) -> bool:
+    """Start everything, do what was asked, stop everything; false when a signal ended it."""
+    stop = StopAsked()
+    stop.listen()
+    house = AllInOne(settings, environ=environ, stop=stop)
+    where = await house.start()
+    try:
+        return await stop.unless_asked(_serve(house, where=where, question=question))
+    finally:
+        await house.close()
+
+
+async def _serve(house: AllInOne, *, where: Where, question: str | None) -> None:
+    await _until_served(house)
+    name = next(model.name for model in house.models() if house.serves(model.name))
+    if question is not None:
+        click.echo(await _ask(question, model=name, url=where.clients_url))
+        return
+    click.echo(_next_steps(where, model=name))
+    await asyncio.Event().wait()
+
+
+async def _until_served(house: AllInOne) -> None:
+    awaiting = Awaiting()
+    with LoadProgress() as progress:
+        while not awaiting.look(house.models(), serves=house.serves, now=time.monotonic()):
+            progress.show(house.replicas())
+            for model in house.models():
+                if model.reason:
+                    progress.note(f"{model.name}: {model.reason}")
+            await asyncio.sleep(_LOOK_EVERY_S)
+
+
+async def _ask(question: str, *, model: str, url: str) -> str:
+    """The answer of the gateway, asked as any client asks it."""
+    body = {
+        "model": model,
+        "messages": [
+            {"role": "system", "content": _MANNER},
+            {"role": "user", "content": question},
+        ],
+        "max_tokens": _ANSWER_TOKENS,
+        "temperature": 0,
+    }
+    async with httpx.AsyncClient(trust_env=False, timeout=_ANSWER_S) as client:
+        try:
+            answer = await client.post(f"{url}/chat/completions", json=body)
+        except httpx.TransportError as error:
+            raise Unavailable(f"{url} did not answer: {error!r}") from error
+    if answer.status_code != httpx.codes.OK:
+        raise Unavailable(f"{model} did not answer: {answer.status_code} {answer.text[:500]}")
+    content: str = answer.json()["choices"][0]["message"]["content"]
+    return content.strip()
+
+
+def _next_steps(where: Where, *, model: str) -> str:
+    body = json.dumps({"model": model, "messages": [{"role": "user", "content": "Hello!"}]})
+    python = (
+        "from openai import OpenAI; "
+        f"print(OpenAI(base_url='{where.clients_url}', api_key='unused').chat.completions.create("
+        f"model='{model}', messages=[dict(role='user', content='Hello!')])"
+        ".choices[0].message.content)"
+    )
+    is_usual = where.admin_url == f"http://{embedded.ADMIN_LISTEN}"
+    ctl = "llmgw" if is_usual else f"LLMGW_CTL_URL={where.admin_url} llmgw"
+    taken = f" (the port of {embedded.ADMIN_LISTEN} is taken)" if where.is_admin_elsewhere else ""
+    return f"""
+{model} is served at {where.clients_url}
+
+  curl {where.clients_url}/chat/completions -H 'Content-Type: application/json' \\
+    -d '{body}'
+
+  python -c "{python}"
+
+Look inside: {ctl} ctl status{taken}
+Ctrl-C ends everything."""

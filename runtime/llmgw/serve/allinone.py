@@ -1,0 +1,153 @@
+"""``llmgw up``: control plane, gateway and agent in one process, joined as they are apart.
+
+The agent talks to the control plane over real gRPC on loopback, so the code is that of
+``llmgw server`` and ``llmgw agent``. An orderly end stops the engines; after a kill they serve on
+and the next ``llmgw up`` on the same data folder adopts them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from socket import socket
+
+from llmgw.config.settings import ServerSettings
+from llmgw.domain.routes import EndpointState
+from llmgw.domain.views import ModelView, ReplicaView
+from llmgw.errors import AlreadyHeld
+from llmgw.gateway.server import Gateway
+from llmgw.kit import addresses
+from llmgw.kit.addresses import Address
+from llmgw.serve import embedded, gateways, listeners, locks
+from llmgw.serve.admin import AdminListener, RoutesReadiness
+from llmgw.serve.agent import Agent
+from llmgw.serve.control_plane import ControlPlane
+from llmgw.serve.embedded import UpSettings
+from llmgw.serve.route_file import RouteFile
+from llmgw.serve.signals import StopAsked
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Addresses that are open."""
+
+    clients_url: str
+    admin_url: str
+    is_admin_elsewhere: bool
+    """The usual admin port was taken, so another one was chosen."""
+
+
+class AllInOne:
+    """Everything of llmgw on one machine, from ``start`` to ``close``."""
+
+    def __init__(
+        self, settings: UpSettings, *, environ: Mapping[str, str], stop: StopAsked
+    ) -> None:
+        """``stop`` asked a second time while it closes cuts what still runs."""
+        self._settings = settings
+        self._environ = environ
+        self._stop = stop
+        self._parts = AsyncExitStack()
+        self._control: ControlPlane | None = None
+
+    async def start(self) -> Where:
+        """Open the ports and start the parts; what was started is ended again when that fails."""
+        try:
+            return await self._start()
+        except BaseException:
+            await self._parts.aclose()
+            raise
+
+    async def close(self) -> None:
+        """Let running requests end, stop the engines, close everything."""
+        await self._parts.aclose()
+
+    def models(self) -> Sequence[ModelView]:
+        """Every model and how much of it runs."""
+        return self._control.reconciler.models() if self._control else ()
+
+    def replicas(self) -> Sequence[ReplicaView]:
+        """Every replica and how far it is."""
+        return self._control.reconciler.replicas() if self._control else ()
+
+    def serves(self, model: str) -> bool:
+        """Whether the gateway has a living replica of the model in its table."""
+        if self._control is None:
+            return False
+        living = {replica.replica_id for replica in self.replicas()}
+        return any(
+            endpoint.endpoint_id in living
+            for endpoint in self._control.routes.current().endpoints
+            if endpoint.state is EndpointState.READY and model in endpoint.models
+        )
+
+    async def _start(self) -> Where:
+        server = self._settings.server
+        run_dir = Path(server.run_dir)
+        lock = locks.hold(run_dir / "server.lock", what=f"the data folder {run_dir.parent}")
+        self._parts.callback(lock.release)
+        clients = self._opened(listeners.bind(addresses.parse(server.listen), key="listen"))
+        admin_port, is_elsewhere = _admin_port(server)
+        self._opened(admin_port)
+        control, agent_port = await self._start_control(server)
+        await self._start_agent(agent_port)
+        admin = AdminListener(
+            admin_port, readiness=RoutesReadiness(control.routes.current), control=control.shown
+        )
+        admin.start()
+        self._parts.push_async_callback(admin.close)
+        where = Where(
+            clients_url=f"{listeners.shown(clients)}/v1",
+            admin_url=listeners.shown(admin_port),
+            is_admin_elsewhere=is_elsewhere,
+        )
+        await self._start_gateway(clients, control=control)
+        return where
+
+    def _opened(self, port: socket) -> socket:
+        self._parts.callback(port.close)
+        return port
+
+    async def _start_control(self, server: ServerSettings) -> tuple[ControlPlane, int]:
+        file = RouteFile(Path(server.state_dir))
+        self._parts.push_async_callback(file.close)
+        node_id = self._settings.agent.node_id
+        control = ControlPlane(server, last_routes=file.load(), also_expected=[node_id])
+        self._parts.callback(control.routes.subscribe(file.keep))
+        port = await control.start()
+        self._parts.push_async_callback(control.close)
+        self._control = control
+        return control, port
+
+    async def _start_agent(self, port: int) -> None:
+        url = f"http://{Address(host='127.0.0.1', port=port)}"
+        settings = replace(self._settings.agent, server=url, servers=(url,))
+        agent = Agent(settings, environ=self._environ)
+        self._parts.push_async_callback(agent.close, stop_engines=True)
+        await agent.start()
+
+    async def _start_gateway(self, clients: socket, *, control: ControlPlane) -> None:
+        server = self._settings.server
+        gateway = gateways.make(router=server.router, log=server.log, routes=control.routes)
+        self._parts.push_async_callback(self._end_gateway, gateway)
+        await gateway.start([clients])
+
+    async def _end_gateway(self, gateway: Gateway) -> None:
+        stopping = self._settings.server.gateway
+        await self._stop.unless_hurried(
+            gateway.drain(stopping.shutdown_grace_s, delay_s=stopping.drain_delay_s)
+        )
+        await gateway.close()
+
+
+def _admin_port(server: ServerSettings) -> tuple[socket, bool]:
+    """The admin port, and whether it is another one because the usual was taken."""
+    wished = addresses.parse(server.admin_listen)
+    try:
+        return listeners.bind(wished, key="admin_listen"), False
+    except AlreadyHeld:
+        if server.admin_listen != embedded.ADMIN_LISTEN:
+            raise
+    return listeners.bind(Address(host=wished.host, port=0), key="admin_listen"), True
