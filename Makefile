@@ -1,7 +1,7 @@
 # Short names for what people type; .ci/run calls the same ones.
 PYTHON ?= python3
 DATA ?= .llmgw
-QUESTION ?= What is the capital of France?
+QUESTION ?= Say hello in one short sentence.
 MODEL := $(DATA)/models/SmolLM2-135M-Instruct.Q4_1.gguf
 BIN := .venv/bin
 PIP := $(BIN)/pip --quiet --disable-pip-version-check
