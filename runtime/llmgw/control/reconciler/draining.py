@@ -25,7 +25,7 @@ def surplus(snapshot: Snapshot) -> Sequence[Drain]:
         reason = f"{len(replicas)} run and {wanted} are wanted"
         drains += [
             Drain(replica.replica_id, reason=reason)
-            for replica in _first_to_go(replicas, model, snapshot)[: len(replicas) - wanted]
+            for replica in _first_to_go(replicas, model, snapshot)[: max(0, len(replicas) - wanted)]
         ]
     return drains
 
