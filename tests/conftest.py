@@ -8,7 +8,7 @@ import pytest
 
 from tests.fakes.clock import FakeClock
 
-pytest_plugins = ["tests.fakes.engines"]
+pytest_plugins = ["tests.fakes.engines", "tests.fakes.deployment"]
 
 
 @pytest.fixture
