@@ -104,11 +104,12 @@ class Attempt:
 
     def abandon(self, ending: Ending | None = None) -> None:
         """End it from outside; only with ``ending`` does the owner hear of it and try on."""
-        if self.phase in {Phase.ANSWERED, Phase.OVER}:
+        phase = self.phase
+        if phase is Phase.ANSWERED or phase is Phase.OVER:
             return
         if self._dialling is not None:
             self._dialling.cancel()
-        if self.phase in {Phase.SENT, Phase.HEAD}:
+        if phase is Phase.SENT or phase is Phase.HEAD:
             self.connection.abort()
         if ending is None:
             self._close(Outcome.NEUTRAL)
@@ -130,14 +131,17 @@ class Attempt:
 
     def finish(self, *, is_truncated: bool) -> None:
         """The answer was passed on, whole or not."""
-        self._close(Outcome.FAILED if is_truncated else Outcome.NEUTRAL)
+        if is_truncated:
+            self._close(Outcome.FAILED)
+        elif self.phase is Phase.ANSWERED:
+            self.phase = Phase.OVER
+            self.live.inflight -= 1
 
     def on_whole(self, head: ResponseHead, body: bytes) -> None:
         """See ``upstream.Receiver``."""
         self.head = head
         self.verdict = judge_status(head.status)
-        self._held = body
-        self._answer(is_whole=True)
+        self._answer(body, is_whole=True)
 
     def on_head(self, head: ResponseHead) -> None:
         """See ``upstream.Receiver``."""
@@ -154,12 +158,11 @@ class Attempt:
         """See ``upstream.Receiver``; framing alone is not yet a byte of the body."""
         self._held += data
         if self.framing is None or self.framing.has_payload or self.verdict.then is not Then.COMMIT:
-            self._answer(is_whole=False)
+            self._answer(self._held, is_whole=False)
 
     def on_last(self, data: bytes) -> None:
         """See ``upstream.Receiver``."""
-        self._held += data
-        self._answer(is_whole=True)
+        self._answer(self._held + data, is_whole=True)
 
     def on_lost(self, reason: str) -> None:
         """See ``upstream.Receiver``; a kept connection that had gone stale costs no attempt."""
@@ -192,15 +195,17 @@ class Attempt:
 
     def _answer_without_body(self) -> None:
         if self.phase is Phase.HEAD:
-            self._answer(is_whole=False)
+            self._answer(self._held, is_whole=False)
 
-    def _answer(self, *, is_whole: bool) -> None:
+    def _answer(self, data: bytes, *, is_whole: bool) -> None:
         self.phase = Phase.ANSWERED
-        data, self._held = self._held, b""
+        self._held = b""
         if self.head.status == 503:
             self.verdict = judge_loading(self.verdict, status=503, body=data)
-        self._learn(self.verdict.breaker)
-        self._permit = Permit.ORDINARY
+        breaker = self.verdict.breaker
+        if breaker is Outcome.FAILED or not self.live.breaker.is_calm:
+            self.live.learn(breaker, self._permit)
+            self._permit = Permit.ORDINARY
         self._owner.on_answer(data, is_whole=is_whole)
 
     def _fail(self, ending: Ending, reason: str) -> None:
@@ -211,10 +216,5 @@ class Attempt:
         if self.phase is not Phase.OVER:
             self.phase = Phase.OVER
             self._request = ()
-            self._learn(outcome)
-            self.live.inflight -= 1
-
-    def _learn(self, outcome: Outcome) -> None:
-        """Tell the breaker, unless it is one more success among many."""
-        if outcome is Outcome.FAILED or not self.live.breaker.is_calm:
             self.live.learn(outcome, self._permit)
+            self.live.inflight -= 1

@@ -33,8 +33,8 @@ _log = logs.get(__name__)
 _IDLE_S = 75.0
 _LINGER_S = 2.0
 _AHEAD_BYTES = 65536
-_READ_BYTES = 262144
-"""The most that an event loop takes from a socket at once."""
+_READ_BYTES = 256_000
+"""The most that uvloop takes from a socket at once, and so what may come after a pause."""
 
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
@@ -197,7 +197,9 @@ class ClientConnection(asyncio.Protocol):
 
     def finish(self, *, closes: bool) -> None:
         """See ``ports.Client``."""
-        self._forget_exchange()
+        self._exchange = self._work = None
+        if self._hangup is not None:
+            self._forget_exchange()
         if closes:
             self._shut()
             return

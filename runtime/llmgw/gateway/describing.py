@@ -31,17 +31,8 @@ _decode_raw_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 def describe(body: bytes) -> Description | Refusal:
     """What the body asks for, or why it cannot be read."""
-    return _small(body) if len(body) < _LARGE_BYTES else _large(body)
-
-
-def rewrite_model(body: bytes, name: str) -> bytes:
-    """The same body asking for ``name``; the bytes of every other value stay as they are."""
-    fields = _decode_raw_fields(body)
-    fields["model"] = msgspec.Raw(msgspec.json.encode(name))
-    return msgspec.json.encode(fields)
-
-
-def _small(body: bytes) -> Description | Refusal:
+    if len(body) >= _LARGE_BYTES:
+        return _describe_large(body)
     try:
         read = _decode(body)
     except msgspec.ValidationError as error:
@@ -51,7 +42,14 @@ def _small(body: bytes) -> Description | Refusal:
     return read if read.model else _MISSING_MODEL
 
 
-def _large(body: bytes) -> Description | Refusal:
+def rewrite_model(body: bytes, name: str) -> bytes:
+    """The same body asking for ``name``; the bytes of every other value stay as they are."""
+    fields = _decode_raw_fields(body)
+    fields["model"] = msgspec.Raw(msgspec.json.encode(name))
+    return msgspec.json.encode(fields)
+
+
+def _describe_large(body: bytes) -> Description | Refusal:
     try:
         read: Any = orjson.loads(body)
     except orjson.JSONDecodeError:

@@ -17,7 +17,6 @@ from llmgw.config.settings import DispatchSettings
 from llmgw.domain.routes import ModelState, RoutedModel
 from llmgw.gateway import headers, picking
 from llmgw.gateway.attempt import Attempt
-from llmgw.gateway.breaker import Permit
 from llmgw.gateway.describing import rewrite_model
 from llmgw.gateway.endpoints import LiveEndpoint, Registry
 from llmgw.gateway.exchange import Exchange, State
@@ -184,14 +183,15 @@ class Dispatch:
             return
         key = exchange.request_id.encode()
         live = picking.pick(owners, tried=self._tried, now=now, key=key)
-        is_forced = live is None
-        live = live or picking.pick_last_resort(owners, tried=self._tried)
-        if live is None:
-            self._end_round(owners, now)
+        if live is not None:
+            self._send_to(live, is_forced=False)
+        elif (live := picking.pick_last_resort(owners, tried=self._tried)) is not None:
+            self._send_to(live, is_forced=True)
         else:
-            self._send_to(live, live.begin(is_forced=is_forced))
+            self._end_round(owners, now)
 
-    def _send_to(self, live: LiveEndpoint, permit: Permit) -> None:
+    def _send_to(self, live: LiveEndpoint, *, is_forced: bool) -> None:
+        permit = live.begin(is_forced=is_forced)
         exchange = self._exchange
         exchange.attempts += 1
         exchange.endpoint_id = live.facts.endpoint_id
@@ -268,7 +268,8 @@ class Dispatch:
 
     def _answer_at_once(self, answer: bytes, *, closes: bool) -> None:
         """Pass on an answer that came whole in one read: the most common case needs no relay."""
-        self._end_attempt()
+        if self._attempt is not None:
+            self._attempt.finish(is_truncated=False)
         self._settle(_state(self._exchange.status))
         self._client.write(answer)
         self._client.finish(closes=closes)
@@ -298,11 +299,13 @@ class Dispatch:
         if self._is_over:
             return
         self._is_over = True
-        self._stop_waiting()
+        if self._timer is not None:
+            self._stop_waiting()
         exchange, meter = self._exchange, self._shared.meter
         exchange.forget_content()
         if self._relay is not None:
             exchange.events = self._relay.events
+        self._attempt = self._relay = None  # they refer back to this object
         exchange.state = State.CANCELLED if self._is_cancelled else state
         exchange.ended_at = self._shared.now()
         meter.inflight -= 1

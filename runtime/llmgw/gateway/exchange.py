@@ -32,24 +32,13 @@ class State(enum.StrEnum):
 
 
 class BodyBudget:
-    """How many bytes of request bodies a worker may hold at a time."""
+    """How many bytes of request bodies a worker holds, and how many it may."""
 
-    __slots__ = ("_most_bytes", "held_bytes")
+    __slots__ = ("held_bytes", "most_bytes")
 
     def __init__(self, most_bytes: int) -> None:
-        self._most_bytes = most_bytes
+        self.most_bytes = most_bytes
         self.held_bytes = 0
-
-    def take(self, n_bytes: int) -> bool:
-        """Count bytes in, or say that there is no room."""
-        if self.held_bytes + n_bytes > self._most_bytes:
-            return False
-        self.held_bytes += n_bytes
-        return True
-
-    def give(self, n_bytes: int) -> None:
-        """Count bytes out."""
-        self.held_bytes -= n_bytes
 
 
 class Exchange:
@@ -75,6 +64,7 @@ class Exchange:
         "first_sent_at",
         "headers",
         "is_http10",
+        "is_probe",
         "is_stream",
         "is_truncated",
         "keeps_open",
@@ -90,13 +80,13 @@ class Exchange:
 
     def __init__(self, budget: BodyBudget, started_at: float) -> None:
         self._budget = budget
-        self._pieces: list[bytes] = []
+        self._pieces: list[bytes] | None = None
         self.started_at = started_at
         # What was asked
         self.method = b""
         self.path = b""
         self.headers: dict[bytes, bytes] = {}
-        self.is_http10 = False
+        self.is_http10 = self.is_probe = False
         self.keeps_open = False
         self.body = b""
         self.body_bytes = 0
@@ -116,16 +106,24 @@ class Exchange:
 
     def add_body(self, piece: bytes) -> bool:
         """Take in a piece of the body, unless the budget is used up."""
-        if not self._budget.take(len(piece)):
+        budget = self._budget
+        if budget.held_bytes + len(piece) > budget.most_bytes:
             return False
+        budget.held_bytes += len(piece)
+        if not self.body_bytes:
+            self.body = piece
+        elif self._pieces is None:
+            self._pieces = [self.body, piece]
+        else:
+            self._pieces.append(piece)
         self.body_bytes += len(piece)
-        self._pieces.append(piece)
         return True
 
     def complete(self) -> None:
         """The body has come whole."""
-        pieces, self._pieces = self._pieces, []
-        self.body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        if self._pieces is not None:
+            self.body = b"".join(self._pieces)
+            self._pieces = None
 
     def identify(self) -> None:
         """Keep the id that the client chose if it is a legal one, else make one."""
@@ -138,11 +136,11 @@ class Exchange:
     def forget_content(self) -> None:
         """Nobody needs fields and body any more; may be called again."""
         if self.body_bytes:
-            self._budget.give(self.body_bytes)
+            self._budget.held_bytes -= self.body_bytes
             self.body_bytes = 0
         self.headers = _NO_FIELDS
         self.body = b""
-        self._pieces.clear()
+        self._pieces = None
 
 
 def path_of(target: bytes) -> bytes | None:

@@ -69,13 +69,9 @@ class Meter:
         self.inflight = 0
 
     def record(self, exchange: Exchange) -> None:
-        """Count a request that has ended, and have its line written."""
-        self.count(exchange)
-        if self._write is not None:
+        """Count a request that has ended, and have its line written unless it is a mere probe."""
+        if self._write is not None and not exchange.is_probe:
             self._write(exchange)
-
-    def count(self, exchange: Exchange) -> None:
-        """Count a request that has ended."""
         model = exchange.model_name or UNKNOWN_MODEL
         tally = self._tallies.get(model)
         if tally is None:
@@ -85,7 +81,12 @@ class Meter:
             ttft_s = exchange.first_byte_at - exchange.sent_at
             tally.ttft_buckets[bisect.bisect_left(TTFT_EDGES_S, ttft_s)] += 1
             tally.ttft_sum_s += ttft_s
-        self._count_state(exchange.state)
+        if exchange.state is State.COMPLETED:
+            self._completed += 1
+        elif exchange.state is State.FAILED:
+            self._failed += 1
+        else:
+            self._cancelled += 1
         self._events += exchange.events
         self._truncated += exchange.is_truncated
 
@@ -114,11 +115,3 @@ class Meter:
             events=self._events,
             truncated=self._truncated,
         )
-
-    def _count_state(self, state: State) -> None:
-        if state is State.COMPLETED:
-            self._completed += 1
-        elif state is State.FAILED:
-            self._failed += 1
-        else:
-            self._cancelled += 1

@@ -60,8 +60,7 @@ _ELSEWHERE = Verdict(Then.RETRY, Outcome.NEUTRAL)  # 14, 16
 _FAILING = Verdict(Then.RETRY, Outcome.FAILED)  # 18
 
 
-def judge_status(status: int) -> Verdict:
-    """What the status of an engine's head means on a route that runs a model."""
+def _judge(status: int) -> Verdict:
     if 200 <= status < 300:
         return _COMMIT
     if status in {401, 403, 407}:
@@ -71,6 +70,14 @@ def judge_status(status: int) -> Verdict:
     if status >= 500 and status not in {501, 505}:
         return _FAILING
     return _PASS_ON
+
+
+_BY_STATUS = {status: _judge(status) for status in range(200, 600)}
+
+
+def judge_status(status: int) -> Verdict:
+    """What the status of an engine's head means on a route that runs a model."""
+    return _BY_STATUS.get(status, _PASS_ON)
 
 
 def judge_loading(verdict: Verdict, *, status: int, body: bytes) -> Verdict:

@@ -7,11 +7,12 @@ there and settles the account whatever happens.
 
 from __future__ import annotations
 
-from llmgw.gateway.describing import Description, describe
+from llmgw.domain.routes import RouteTable
+from llmgw.gateway.describing import describe
 from llmgw.gateway.dispatch import Dispatch, Surroundings
 from llmgw.gateway.exchange import MODEL_PATHS, Exchange, State
 from llmgw.gateway.local import LocalRoutes, other_method
-from llmgw.gateway.ports import Client, RouteSource
+from llmgw.gateway.ports import Client
 from llmgw.gateway.replies import Answer, Code, Refusal
 
 _PROBES = frozenset({b"/health", b"/ready"})
@@ -19,12 +20,13 @@ _POST = (b"POST",)
 
 
 class Pipeline:
-    """The way of every request; fits ``ports.Service``."""
+    """The way of every request; fits ``ports.Service``.
 
-    def __init__(
-        self, *, routes: RouteSource, local: LocalRoutes, surroundings: Surroundings
-    ) -> None:
-        self._routes = routes
+    ``table`` is replaced whole by ``server``.
+    """
+
+    def __init__(self, *, local: LocalRoutes, surroundings: Surroundings) -> None:
+        self.table = RouteTable()
         self._local = local
         self._surroundings = surroundings
 
@@ -39,12 +41,15 @@ class Pipeline:
             self._run_model(client, exchange)
 
     def _run_model(self, client: Client, exchange: Exchange) -> None:
-        described = _describe(exchange)
+        if b"content-encoding" in exchange.headers:
+            self._answer(client, exchange, Refusal(Code.UNSUPPORTED_MEDIA_TYPE))
+            return
+        described = describe(exchange.body)
         if isinstance(described, Refusal):
             self._answer(client, exchange, described)
             return
         # The entry taken now holds for the whole request, whatever table comes meanwhile.
-        model = self._routes.current().resolve(described.model)
+        model = self.table.resolve(described.model)
         if model is None:
             self._answer(client, exchange, Refusal(Code.MODEL_NOT_FOUND, param="model"))
             return
@@ -62,16 +67,6 @@ class Pipeline:
         exchange.state = State.COMPLETED if answer.status < 400 else State.FAILED
         exchange.ended_at = self._surroundings.now()
         exchange.forget_content()
-        meter = self._surroundings.meter
-        if exchange.path in _PROBES:
-            meter.count(exchange)
-        else:
-            meter.record(exchange)
+        exchange.is_probe = exchange.path in _PROBES
+        self._surroundings.meter.record(exchange)
         client.send(answer, exchange)
-
-
-def _describe(exchange: Exchange) -> Description | Refusal:
-    coding = exchange.headers.get(b"content-encoding")
-    if coding is not None and coding.lower() != b"identity":
-        return Refusal(Code.UNSUPPORTED_MEDIA_TYPE)
-    return describe(exchange.body)

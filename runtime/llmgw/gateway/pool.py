@@ -62,13 +62,12 @@ class Pool:
         self._tls = ssl.create_default_context() if address.is_tls else None
 
     def take(self) -> UpstreamConnection | None:
-        """An open connection that was used before, or nothing."""
-        while self._idle:
-            connection, _ = self._idle.popitem()
-            if connection.is_open:
-                connection.is_reused = True
-                return connection
-        return None
+        """A connection that was used before, or nothing; the engine may have closed it just now."""
+        if not self._idle:
+            return None
+        connection, _ = self._idle.popitem()
+        connection.is_reused = True
+        return connection
 
     def give(self, connection: UpstreamConnection) -> None:
         """Keep a connection for the next request."""

@@ -31,6 +31,7 @@ class RequestReader:
     __slots__ = (
         "_budget",
         "_fed_bytes",
+        "_fields",
         "_is_in_head",
         "_limits",
         "_most_bytes",
@@ -57,6 +58,7 @@ class RequestReader:
         self._most_bytes = limits.max_header_bytes
         self._fed_bytes = 0  # of the head, then of the body
         self._target = b""
+        self._fields: dict[bytes, bytes] = {}
         self._is_in_head = True
         self.begun: Exchange | None = None
         self.complete: list[Exchange] = []
@@ -86,7 +88,8 @@ class RequestReader:
 
     def on_message_begin(self) -> None:
         """The first byte of a request; called by the parser, as all that follow."""
-        self.begun = Exchange(self._budget, self._now())
+        self.begun = exchange = Exchange(self._budget, self._now())
+        self._fields = exchange.headers
         self._target = b""
 
     def on_url(self, url: bytes) -> None:
@@ -94,11 +97,10 @@ class RequestReader:
         self._target += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A field of the head; fields of a trailer are dropped."""
-        if self._is_in_head and self.begun is not None:
-            fields = self.begun.headers
-            name = name.lower()
-            fields[name] = value if name not in fields else fields[name] + b", " + value
+        """A field of the head, or of a trailer."""
+        fields = self._fields
+        name = name.lower()
+        fields[name] = value if name not in fields else fields[name] + b", " + value
 
     def on_headers_complete(self) -> None:
         """The end of the head."""
@@ -106,6 +108,7 @@ class RequestReader:
         if exchange is None:
             return
         self._is_in_head = False
+        self._fields = {}  # of a trailer, which nobody reads
         self._fed_bytes = 0
         self._most_bytes = self._most_message_bytes
         parser, target = self._parser, self._target

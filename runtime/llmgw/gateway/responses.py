@@ -49,29 +49,6 @@ class ResponseHead:
             raise HeadBroken(str(error)) from error
         finally:
             del self._parser  # it refers back to this object
-        self._understand()
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """A field; called by the parser."""
-        self.fields.append((name.lower(), value))
-
-    def on_headers_complete(self) -> None:
-        """The empty line; called by the parser, which knows only now what the head means."""
-        self.status = self._parser.get_status_code()
-        self.keeps_open = self._parser.should_keep_alive()
-
-    @property
-    def is_interim(self) -> bool:
-        """A 1xx, after which the real head follows."""
-        return self.status < 200
-
-    def framing(self, *, keeps_payload: bool) -> Framing:
-        """A follower for the body that this head announces."""
-        if self.is_chunked:
-            return ChunkedFraming(keeps_payload=keeps_payload)
-        return CloseFraming() if self.length_bytes is None else LengthFraming(self.length_bytes)
-
-    def _understand(self) -> None:
         fields = dict(self.fields)
         self.is_events = fields.get(b"content-type", b"")[:17].lower() == b"text/event-stream"
         self.connection = self._joined(b"connection") if b"connection" in fields else b""
@@ -83,6 +60,21 @@ class ResponseHead:
         if self.status in {204, 304}:
             self.is_chunked = False
             self.length_bytes = 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A field; called by the parser."""
+        self.fields.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        """The empty line; called by the parser, which knows only now what the head means."""
+        self.status = self._parser.get_status_code()
+        self.keeps_open = self._parser.should_keep_alive()
+
+    def framing(self, *, keeps_payload: bool) -> Framing:
+        """A follower for the body that this head announces."""
+        if self.is_chunked:
+            return ChunkedFraming(keeps_payload=keeps_payload)
+        return CloseFraming() if self.length_bytes is None else LengthFraming(self.length_bytes)
 
     def _joined(self, name: bytes) -> bytes:
         return b",".join(value for field, value in self.fields if field == name)

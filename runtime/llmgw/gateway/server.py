@@ -82,8 +82,9 @@ class Gateway:
         self._is_stopping = False
         self._registry = _registry(settings, self._clock)
         self._meter = Meter(write=request_log.add if request_log is not None else None)
+        self._pipeline = self._make_pipeline(settings)
         self._reception = Reception(
-            service=self._pipeline(settings),
+            service=self._pipeline,
             limits=settings.limits,
             stream=settings.stream,
             budget=BodyBudget(settings.limits.buffered_bytes_per_worker),
@@ -157,9 +158,8 @@ class Gateway:
             table_number=self._table.number if self._table is not None else 0,
         )
 
-    def _pipeline(self, settings: RouterSettings) -> Pipeline:
+    def _make_pipeline(self, settings: RouterSettings) -> Pipeline:
         return Pipeline(
-            routes=self._routes,
             local=LocalRoutes(
                 routes=self._routes, registry=self._registry, readiness=self._readiness
             ),
@@ -178,7 +178,7 @@ class Gateway:
 
     def _take_over(self, table: RouteTable) -> None:
         """Put a new table in force; requests under way hear of it."""
-        self._table = table
+        self._table = self._pipeline.table = table
         self._table_taken_at = self._clock.monotonic()
         self._registry.replace(table)
         for connection in tuple(self._reception.connections):

@@ -117,17 +117,16 @@ class UpstreamConnection(asyncio.Protocol):
 
     def pause_reading(self) -> None:
         """Let the engine wait; its bytes stay in the kernel."""
-        if not self._is_paused and self.is_open:
+        if not self._is_paused and self.is_open():
             self._is_paused = True
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
         """Take bytes again."""
-        if self._is_paused and self.is_open:
+        if self._is_paused and self.is_open():
             self._is_paused = False
             self._transport.resume_reading()
 
-    @property
     def is_open(self) -> bool:
         """Whether it can still carry a request."""
         return not self._transport.is_closing()
@@ -180,7 +179,11 @@ class UpstreamConnection(asyncio.Protocol):
                 self._fail(str(error))
                 return
             data = data[end:]
-            if not head.is_interim:
+            if head.length_bytes == len(data) and head.status >= 200:
+                self._release(is_kept=head.keeps_open)
+                receiver.on_whole(head, data)
+                return
+            if head.status >= 200:
                 self._begin_body(receiver, head, data)
                 return
         self._begun_head = data
@@ -189,10 +192,6 @@ class UpstreamConnection(asyncio.Protocol):
             self._fail("the head of the answer is too large")
 
     def _begin_body(self, receiver: Receiver, head: ResponseHead, data: bytes) -> None:
-        if head.length_bytes == len(data):
-            self._release(is_kept=head.keeps_open)
-            receiver.on_whole(head, data)
-            return
         self.framing = head.framing(keeps_payload=self._keeps_payload)
         self._keeps_open = head.keeps_open
         receiver.on_head(head)
