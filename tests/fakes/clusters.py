@@ -8,7 +8,7 @@ from llmgw.control.inventory import fleet
 from llmgw.control.reconciler import effects, reporting, settling
 from llmgw.domain import catalog_rules
 from llmgw.domain.catalog import Model, Profile, Scaling
-from llmgw.domain.nodes import Fabric, Gpu, LocalWeights, NodeFacts
+from llmgw.domain.nodes import Fabric, Gpu, Liveness, LocalWeights, NodeFacts
 from llmgw.domain.replicas import Replica, RunningShard, Shard, ShardReport, ShardState
 from llmgw.domain.snapshots import Bounds, Cluster, Settling, Snapshot
 
@@ -165,6 +165,19 @@ def reach(on, state, *, now=NOW):
     for held in on.replicas.values():
         for one in held.shards:
             if not one.state.is_final:
-                told = report(one, state=state, replica_id=held.replica_id)
-                on = reporting.reported(on, told, now=now, avoid_s=600.0)
+                on = told(on, report(one, state=state, replica_id=held.replica_id), now=now)
     return on
+
+
+def heard(on, *, now):
+    """The cluster after every node has spoken."""
+    nodes = {
+        k: replace(n, last_seen_at=now, liveness=Liveness.READY, is_connected=True)
+        for k, n in on.nodes.items()
+    }
+    return replace(on, nodes=nodes)
+
+
+def told(on, report, *, now=NOW):
+    """The cluster after one report."""
+    return reporting.reported(on, report, now=now, avoid_s=600.0)

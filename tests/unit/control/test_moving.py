@@ -1,0 +1,151 @@
+"""A draining node: what serves there moves off without a gap, one at a time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from llmgw.control.inventory import fleet
+from llmgw.control.reconciler import deciding
+from llmgw.domain.actions import Drain, Move, Place, Stay, StopShards
+from llmgw.domain.nodes import NodeTarget
+from llmgw.domain.replicas import ReplicaState, ShardState
+from tests.fakes.clusters import (
+    NOW,
+    after,
+    cluster,
+    model,
+    node,
+    profile,
+    reach,
+    replica,
+    shard,
+    snapshot,
+)
+
+DRAINS = {"is_draining": True}
+
+
+def serving(replica_id, *, on, of="m", **others):
+    return replica(replica_id, shard(replica_id, node_id=on), of=of, **others)
+
+
+def passes(on, *models, now=NOW, count=1):
+    """The cluster after some passes, and what the last one did."""
+    for _ in range(count):
+        actions = deciding.decide(snapshot(*models, on=on, now=now)).actions
+        on = after(on, actions, now=now)
+    return on, actions
+
+
+def kinds(actions):
+    return [type(action) for action in actions]
+
+
+def test_what_serves_on_a_draining_node_serves_until_another_one_does():
+    on = cluster(node("n1", flags=DRAINS), node("n2"), replicas=[serving("m-1", on="n1")])
+    on, actions = passes(on, model())
+    assert kinds(actions) == [Move, Place]
+    assert on.replicas["m-1"].state is ReplicaState.READY
+    (new,) = (r for r in on.replicas.values() if r.replica_id != "m-1")
+    assert [s.node_id for s in new.shards] == ["n2"]
+    assert passes(on, model())[1] == ()
+    on, actions = passes(reach(on, ShardState.READY), model())
+    assert kinds(actions) == [Drain]
+    assert actions[0].replica_id == "m-1"
+
+
+def test_replicas_of_one_node_move_one_after_the_other():
+    on = cluster(
+        node("n1", flags=DRAINS),
+        node("n2"),
+        replicas=[serving("a-1", on="n1", of="a"), serving("b-1", on="n1", of="b")],
+    )
+    on, actions = passes(on, model("a"), model("b"))
+    assert [a.replica_id for a in actions if isinstance(a, Move)] == ["a-1"]
+    assert passes(on, model("a"), model("b"))[1] == ()
+
+
+def test_replicas_of_two_nodes_move_at_the_same_time():
+    on = cluster(
+        node("n1", flags=DRAINS),
+        node("n2", flags=DRAINS),
+        node("n3"),
+        replicas=[serving("a-1", on="n1", of="a"), serving("b-1", on="n2", of="b")],
+    )
+    _, actions = passes(on, model("a"), model("b"))
+    assert [a.replica_id for a in actions if isinstance(a, Move)] == ["a-1", "b-1"]
+
+
+def test_what_has_never_served_is_simply_stopped_and_placed_elsewhere():
+    starting = replica("m-1", shard("m-1", node_id="n1", state=ShardState.LOADING))
+    on = cluster(node("n1", flags=DRAINS), node("n2"), replicas=[starting])
+    _, actions = passes(on, model())
+    assert kinds(actions) == [Move, Drain, StopShards, Place]
+
+
+def test_a_replica_that_is_not_needed_goes_at_once():
+    """Of an on-demand model, or with enough others that serve."""
+    on = cluster(node("n1", flags=DRAINS), node("n2"), replicas=[serving("m-1", on="n1")])
+    _, actions = passes(on, model(min=0, max=1))
+    assert kinds(actions) == [Move, Drain]
+
+
+def test_the_only_node_that_can_run_a_model_is_drained_after_a_grace_period():
+    on = cluster(node("n1", flags=DRAINS), replicas=[serving("m-1", on="n1")])
+    quick = model("m", profile(startup_timeout_s=10.0))
+    on, _ = passes(on, quick)
+    assert passes(on, quick, now=NOW + 599)[1] == ()
+    _, actions = passes(on, quick, now=NOW + 601)
+    assert kinds(actions)[:1] == [Drain]
+    assert "no replacement came to serve within 601 s" in actions[0].reason
+
+
+def test_a_slow_model_has_the_time_that_its_start_may_take():
+    on = cluster(node("n1", flags=DRAINS), replicas=[serving("m-1", on="n1")])
+    slow = model("m", profile(startup_timeout_s=3600.0))
+    on, _ = passes(on, slow)
+    assert passes(on, slow, now=NOW + 3700)[1] == ()
+    assert kinds(passes(on, slow, now=NOW + 3721)[1])[:1] == [Drain]
+
+
+def test_a_freed_node_keeps_what_has_not_been_ended():
+    on = cluster(node("n1", flags=DRAINS), replicas=[serving("m-1", on="n1")])
+    on, _ = passes(on, model())
+    freed = fleet.flagged(on.nodes["n1"], target=NodeTarget.READY, reason="")
+    on, actions = passes(replace(on, nodes={"n1": freed}), model())
+    assert kinds(actions) == [Stay]
+    assert not on.replicas["m-1"].is_moving
+    assert passes(on, model())[1] == ()
+
+
+def test_a_replica_over_several_nodes_moves_whole():
+    wide = replica(
+        "m-1", shard("m-1", node_id="n1"), shard("m-1", node_id="n2", rank=1), profile="cpu"
+    )
+    on = cluster(node("n1"), node("n2", flags=DRAINS), replicas=[wide])
+    _, actions = passes(on, model())
+    assert [a.replica_id for a in actions if isinstance(a, Move)] == ["m-1"]
+
+
+def test_a_cordoned_node_keeps_what_runs_and_gets_nothing_new():
+    on = cluster(node("n1", flags={"is_cordoned": True}), replicas=[serving("m-1", on="n1")])
+    decision = deciding.decide(snapshot(model(min=2), on=on))
+    assert decision.actions == ()
+    assert "cordoned" in decision.refusals["m"]
+
+
+@pytest.mark.parametrize("target", list(NodeTarget))
+def test_an_operators_word_outlives_a_registration(target):
+    flagged = fleet.flagged(node("n1"), target=target, reason="new cards")
+    again = fleet.registered(flagged, flagged.facts, now=NOW + 60)
+    assert (again.state, again.flag_reason) == (flagged.state, flagged.flag_reason)
+    assert again.state == str(target)
+
+
+def test_the_same_word_again_keeps_its_reason_and_another_word_does_not():
+    cordoned = fleet.flagged(node("n1"), target=NodeTarget.CORDONED, reason="new cards")
+    assert fleet.flagged(cordoned, target=NodeTarget.CORDONED, reason="") == cordoned
+    drained = fleet.flagged(cordoned, target=NodeTarget.DRAINING, reason="")
+    assert (drained.state, drained.flag_reason) == ("draining", "")
