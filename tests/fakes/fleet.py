@@ -6,9 +6,10 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from llmgw.api.ports import Control
 from llmgw.domain import summaries
 from llmgw.domain.catalog import Scaling
-from llmgw.domain.nodes import Fabric, Host, LocalWeights, Storage
+from llmgw.domain.nodes import Fabric, Host, LocalWeights, NodeTarget, Storage
 from llmgw.domain.replicas import FetchProgress, ReplicaState, ShardState
 from llmgw.domain.views import (
     ChosenPlacement,
@@ -25,6 +26,7 @@ from llmgw.domain.views import (
     NodeView,
     PlacementView,
     ProfileVerdict,
+    RefusalView,
     ReplicaView,
     ShardView,
     StatusView,
@@ -259,6 +261,14 @@ class FakeFleet:
                 return self.placements.get(view.name, _unexplained(view))
         raise Unknown(f"the catalog has no model {model!r}")
 
+    def set_node_state(self, node_id: str, *, target: NodeTarget, reason: str) -> NodeView:
+        for view in self.node_views:
+            if view.node_id == node_id:
+                flagged = dataclasses.replace(view, state=str(target), flag_reason=reason)
+                self.node_views = [flagged if v is view else v for v in self.node_views]
+                return flagged
+        raise Unknown(f"no node {node_id!r} has ever registered here")
+
     def become_ready(self, name: str) -> None:
         """The model's replicas come up."""
         self.model_views = [
@@ -290,6 +300,39 @@ class FakeNodeLogs:
             raise Unknown(f"node {node_id} has no log {source!r}")
         kept = ("one", "two\x1b[31m", "three")
         return LogTail(lines=kept[-lines:], sources=("agent", "big-1a2b3c4d.0"))
+
+
+@dataclass
+class FakeRefusals:
+    """Fits ``Refusals``: one node with another one's certificate, and one without any."""
+
+    views: Sequence[RefusalView] = (
+        RefusalView(
+            node_id="node03",
+            common_name="node02",
+            peer="ipv4:10.0.0.3:41000",
+            code="identity_mismatch",
+            message="certificate CN 'node02' does not match node id 'node03'",
+            ago_s=4.0,
+            count=3,
+        ),
+        RefusalView(
+            node_id="node04",
+            common_name="",
+            peer="ipv4:10.0.0.4:41000",
+            code="unauthenticated",
+            message="node 'node04' showed no client certificate",
+            ago_s=90.0,
+        ),
+    )
+
+    def refusals(self) -> Sequence[RefusalView]:
+        return self.views
+
+
+def control_of(fleet: FakeFleet) -> Control:
+    """Everything that the admin API asks, with one fleet behind it."""
+    return Control(fleet=fleet, logs=FakeNodeLogs(), flags=fleet, refusals=FakeRefusals())
 
 
 @dataclass

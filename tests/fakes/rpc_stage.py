@@ -12,7 +12,9 @@ from llmgw.control.agents.connections import Connections
 from llmgw.control.agents.dispatching import Dispatcher
 from llmgw.control.agents.listener import Listener
 from llmgw.control.agents.logs import LogQuestions
-from llmgw.control.agents.service import AgentService
+from llmgw.control.agents.service import AgentService, Streams
+from llmgw.control.agents.turned_away import TurnedAway
+from llmgw.kit.clock import SystemClock
 from llmgw.rpc import authority
 from tests.fakes.agent_parts import FakeFacts, FakeOrders
 from tests.fakes.fleet_parts import FakeFleet, FakeLeadership
@@ -62,6 +64,7 @@ class ControlPlane:
         self.fleet = FakeFleet()
         self.leadership = FakeLeadership(leads=leads, term=term)
         self.connections = Connections()
+        self.turned_away = TurnedAway(clock=SystemClock())
         questions = LogQuestions(answer_s=1.0)
         self.dispatcher = Dispatcher(
             connections=self.connections, leadership=self.leadership, questions=questions
@@ -69,8 +72,7 @@ class ControlPlane:
         self.service = AgentService(
             fleet=self.fleet,
             leadership=self.leadership,
-            connections=self.connections,
-            questions=questions,
+            streams=Streams(self.connections, questions, self.turned_away),
             must_identify=tls is not None if must_identify is None else must_identify,
             first_message_s=first_s,
         )

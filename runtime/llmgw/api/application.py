@@ -13,12 +13,22 @@ import llmgw
 from llmgw.api import deps, problems
 from llmgw.api.edge import RequestEdge
 from llmgw.api.ports import Control, Readiness
-from llmgw.api.routers import log, model, node, placement, probe, replica, router_only, status
+from llmgw.api.routers import (
+    log,
+    model,
+    node,
+    placement,
+    probe,
+    refusal,
+    replica,
+    router_only,
+    status,
+)
 from llmgw.api.schemas.problem import ErrorOut
 
 PREFIX = "/api/v1"
 
-_NOUNS = (status, node, log, model, placement, replica)
+_NOUNS = (status, node, log, model, placement, replica, refusal)
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
     "4XX": {"model": ErrorOut, "description": "The request cannot be answered."},

@@ -6,7 +6,7 @@ from typing import Annotated, cast
 
 from fastapi import Depends, FastAPI, Request
 
-from llmgw.api.ports import Control, FleetViews, NodeLogs, Readiness
+from llmgw.api.ports import Control, FleetViews, NodeFlags, NodeLogs, Readiness, Refusals
 
 
 def bind(app: FastAPI, *, readiness: Readiness, control: Control | None) -> None:
@@ -30,6 +30,18 @@ def logs(request: Request) -> NodeLogs:
     return cast("Control", request.app.state.control).logs
 
 
+def flags(request: Request) -> NodeFlags:
+    """Where an operator's word on nodes goes."""
+    return cast("Control", request.app.state.control).flags
+
+
+def refusals(request: Request) -> Refusals:
+    """Who was turned away."""
+    return cast("Control", request.app.state.control).refusals
+
+
 Ready = Annotated[Readiness, Depends(ready)]
 Fleet = Annotated[FleetViews, Depends(fleet)]
 Logs = Annotated[NodeLogs, Depends(logs)]
+Flags = Annotated[NodeFlags, Depends(flags)]
+TurnedAway = Annotated[Refusals, Depends(refusals)]

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from llmgw.domain.nodes import NodeTarget
 from llmgw.domain.views import (
     LogTail,
     ModelView,
     NodeView,
     PlacementView,
+    RefusalView,
     ReplicaView,
     StatusView,
 )
@@ -48,6 +50,22 @@ class NodeLogs(Protocol):
         ...
 
 
+class NodeFlags(Protocol):
+    """An operator's word on a node."""
+
+    def set_node_state(self, node_id: str, *, target: NodeTarget, reason: str) -> NodeView:
+        """The node with the flag set; ``Unknown`` node, ``Standby`` where nobody may say so."""
+        ...
+
+
+class Refusals(Protocol):
+    """Whose stream was refused or ended."""
+
+    def refusals(self) -> Sequence[RefusalView]:
+        """The last one of each caller, the newest first."""
+        ...
+
+
 class Readiness(Protocol):
     """Whether this process should be sent traffic."""
 
@@ -62,3 +80,5 @@ class Control:
 
     fleet: FleetViews
     logs: NodeLogs
+    flags: NodeFlags
+    refusals: Refusals

@@ -11,11 +11,13 @@ from urllib.parse import quote
 import httpx
 from pydantic import TypeAdapter, ValidationError
 
+from llmgw.domain.nodes import NodeTarget
 from llmgw.domain.views import (
     LogTail,
     ModelView,
     NodeView,
     PlacementView,
+    RefusalView,
     ReplicaView,
     StatusView,
 )
@@ -102,6 +104,23 @@ class AdminClient:
             document, self._read(document.get("nodes"), TypeAdapter(tuple[NodeView, ...]))
         )
 
+    def node(self, node_id: str) -> Answer[NodeView]:
+        """One node; ``Unknown`` when none of that name has registered."""
+        document = self._ask(f"nodes/{_part(node_id)}")
+        return Answer(document, self._read(document, TypeAdapter(NodeView)))
+
+    def set_node_state(self, node_id: str, *, target: NodeTarget, reason: str) -> Answer[NodeView]:
+        """Cordon, drain or free a node; the node afterwards."""
+        body = {"target": str(target), "reason": reason}
+        document = self._ask(f"nodes/{_part(node_id)}/state", body=body)
+        return Answer(document, self._read(document, TypeAdapter(NodeView)))
+
+    def refusals(self, **filters: str | None) -> Answer[tuple[RefusalView, ...]]:
+        """Whose stream was refused or ended."""
+        document = self._ask("refusals", filters)
+        rows = document.get("refusals")
+        return Answer(document, self._read(rows, TypeAdapter(tuple[RefusalView, ...])))
+
     def models(self, **filters: str | None) -> Answer[tuple[ModelView, ...]]:
         """The catalog entries that pass the filters."""
         document = self._ask("models", filters)
@@ -131,10 +150,18 @@ class AdminClient:
         document = self._ask(f"nodes/{_part(node_id)}/logs", asked)
         return Answer(document, self._read(document, TypeAdapter(LogTail)))
 
-    def _ask(self, path: str, filters: Mapping[str, str | None] | None = None) -> Any:
+    def _ask(
+        self,
+        path: str,
+        filters: Mapping[str, str | None] | None = None,
+        *,
+        body: Mapping[str, object] | None = None,
+    ) -> Any:
+        """The answer to a question, or to an order where there is a ``body``."""
         params = {k: v for k, v in (filters or {}).items() if v is not None}
+        url, method = f"{self._url}/api/v1/{path}", "GET" if body is None else "POST"
         try:
-            response = self._http.get(f"{self._url}/api/v1/{path}", params=params)
+            response = self._http.request(method, url, params=params, json=body)
         except httpx.TimeoutException as error:
             raise Unreachable(
                 f"the control plane at {self._url} did not answer within {self._timeout_s:g} s"

@@ -46,6 +46,26 @@ COMMANDS: Mapping[str, LazyCommand] = {
         attribute="logs",
         help="The end of a log of a node.",
     ),
+    "cordon": LazyCommand(
+        module="llmgw.cli.node_state_cmd",
+        attribute="cordon",
+        help="Keep new replicas away from a node.",
+    ),
+    "drain": LazyCommand(
+        module="llmgw.cli.node_state_cmd",
+        attribute="drain",
+        help="Move all replicas of a node to others.",
+    ),
+    "uncordon": LazyCommand(
+        module="llmgw.cli.node_state_cmd",
+        attribute="uncordon",
+        help="Let a node take replicas again.",
+    ),
+    "refusals": LazyCommand(
+        module="llmgw.cli.refusals_cmd",
+        attribute="refusals",
+        help="Who wanted to join and was not let in, and why.",
+    ),
     "cert": LazyCommand(
         module="llmgw.cli.cert_cmd",
         attribute="cert",

@@ -51,6 +51,22 @@ class Drain:
 
 
 @dataclass(frozen=True, slots=True)
+class Move:
+    """Have a replica replaced elsewhere; it serves until that is done."""
+
+    replica_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """A replica that was to be replaced may stay after all."""
+
+    replica_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class StopShards:
     """Tell nodes to end these shards, for the first time or again."""
 
@@ -112,6 +128,8 @@ Action: TypeAlias = (
     | LoseShards
     | MarkFailed
     | Drain
+    | Move
+    | Stay
     | StopShards
     | Release
     | ForgetFailures

@@ -21,6 +21,14 @@ class Liveness(enum.StrEnum):
     LOST = "lost"
 
 
+class NodeTarget(enum.StrEnum):
+    """What an operator wants of a node; the three exclude each other."""
+
+    READY = "ready"
+    CORDONED = "cordoned"
+    DRAINING = "draining"
+
+
 @dataclass(frozen=True, slots=True)
 class Gpu:
     """One card; any entry in ``problems`` keeps it out of placement."""

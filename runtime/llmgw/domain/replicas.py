@@ -207,6 +207,7 @@ class Replica:
     ``ready_at`` is stamped once. ``adopted_at`` stands while parts of an adopted replica are
     missing, ``unready_at`` while a restarted agent looks again at a replica that was ready,
     ``failure`` from the moment it is given up; its claims are held until it is released whole.
+    ``moving_since_at`` stands while it serves on a draining node, until another serves elsewhere.
     """
 
     replica_id: str
@@ -224,6 +225,7 @@ class Replica:
     ready_at: float | None = None
     adopted_at: float | None = None
     unready_at: float | None = None
+    moving_since_at: float | None = None
     drain_since_at: float | None = None
     drain_reason: str = ""
     failed_at: float | None = None
@@ -242,6 +244,11 @@ class Replica:
             return None
         host = f"[{self.leader_addr}]" if ":" in self.leader_addr else self.leader_addr
         return f"http://{host}:{leader.http_port}"
+
+    @property
+    def is_moving(self) -> bool:
+        """It serves until another one does in its stead, and does not count any more."""
+        return self.moving_since_at is not None
 
     @property
     def is_over(self) -> bool:

@@ -34,6 +34,8 @@ class Bounds:
     """How often a start is sent before its timeout alone decides."""
     drain_grace_s: float = 60.0
     """How long requests in flight may go on in a replica that is to stop."""
+    move_grace_s: float = 600.0
+    """The least time that a replacement of a moving replica has; then the old one goes anyway."""
     avoid_s: float = 600.0
     """How long a node where a model failed is its last choice, and a stranger's port is left."""
 

@@ -302,6 +302,22 @@ class StatusView:
 
 
 @dataclass(frozen=True, slots=True)
+class RefusalView:
+    """The last time that somebody's stream was refused or ended, and why.
+
+    ``node_id`` is who it said to be, ``common_name`` whom its certificate names; empty is unknown.
+    """
+
+    node_id: str
+    common_name: str
+    peer: str
+    code: str
+    message: str
+    ago_s: float
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class LogTail:
     """The newest lines of one log, the oldest first, and the names of all logs of the node."""
 

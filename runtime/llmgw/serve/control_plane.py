@@ -10,7 +10,8 @@ from llmgw.control.agents.connections import Connections
 from llmgw.control.agents.dispatching import Dispatcher
 from llmgw.control.agents.listener import Listener
 from llmgw.control.agents.logs import LogQuestions
-from llmgw.control.agents.service import AgentService
+from llmgw.control.agents.service import AgentService, Streams
+from llmgw.control.agents.turned_away import TurnedAway
 from llmgw.control.catalog.live import LiveCatalog
 from llmgw.control.leadership.elector import SoleLeader
 from llmgw.control.reconciler import options
@@ -36,11 +37,13 @@ class ControlPlane:
         """``also_expected`` are nodes that are awaited before anything is placed."""
         leadership, connections, questions = SoleLeader(), Connections(), LogQuestions()
         dispatcher = Dispatcher(connections=connections, leadership=leadership, questions=questions)
+        clock = clock or SystemClock()
+        turned_away = TurnedAway(clock=clock)
         rooms = Rooms(
             catalog=LiveCatalog(catalog_rules.build(settings.models)),
             dispatcher=dispatcher,
             leadership=leadership,
-            clock=clock or SystemClock(),
+            clock=clock,
         )
         self.reconciler = Reconciler(
             rooms,
@@ -48,14 +51,15 @@ class ControlPlane:
             last_routes=last_routes,
         )
         self.routes = self.reconciler.routes
-        self.shown = Control(fleet=self.reconciler, logs=dispatcher)
+        self.shown = Control(
+            fleet=self.reconciler, logs=dispatcher, flags=self.reconciler, refusals=turned_away
+        )
         tls = settings.agent_tls if isinstance(settings.agent_tls, TlsFiles) else None
         self.has_tls = tls is not None
         service = AgentService(
             fleet=self.reconciler,
             leadership=leadership,
-            connections=connections,
-            questions=questions,
+            streams=Streams(connections, questions, turned_away),
             must_identify=self.has_tls,
         )
         self._listener = Listener(

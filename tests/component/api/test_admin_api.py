@@ -10,15 +10,15 @@ import pytest
 from pydantic import TypeAdapter
 
 from llmgw.api.application import create_app
-from llmgw.api.ports import Control
 from llmgw.domain.views import (
     ModelView,
     NodeView,
     PlacementView,
+    RefusalView,
     ReplicaView,
     StatusView,
 )
-from tests.fakes.fleet import NOWHERE, FakeFleet, FakeNodeLogs, FakeReadiness
+from tests.fakes.fleet import NOWHERE, FakeFleet, FakeReadiness, FakeRefusals, control_of
 from tests.fakes.listening import listening
 
 
@@ -34,7 +34,7 @@ def fleet() -> FakeFleet:
 
 @pytest.fixture(scope="module")
 def http(fleet: FakeFleet) -> Iterator[httpx.Client]:
-    control = Control(fleet=fleet, logs=FakeNodeLogs())
+    control = control_of(fleet)
     app = create_app(readiness=FakeReadiness(), control=control)
     with listening(app) as url, httpx.Client(base_url=url, trust_env=False) as client:
         yield client
@@ -182,7 +182,7 @@ def test_illegal_request_id_is_replaced(http, sent):
 
 
 def test_fault_of_ours_tells_the_client_nothing_but_its_request_id(capfd):
-    control = Control(fleet=BrokenFleet(), logs=FakeNodeLogs())
+    control = control_of(BrokenFleet())
     app = create_app(readiness=FakeReadiness(), control=control)
     with listening(app) as url:
         answer = httpx.get(f"{url}/api/v1/status", trust_env=False)
@@ -214,10 +214,70 @@ def test_router_says_that_it_has_no_control_plane(router_only, path):
     assert answer.json()["error"]["code"] == "no_control_plane"
 
 
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+def test_router_says_so_to_orders_too(router_only, method):
+    answer = router_only.request(method, "/api/v1/nodes/gpu01/state")
+    assert answer.json()["error"]["code"] == "no_control_plane"
+
+
+@pytest.fixture
+def same_fleet_after(fleet):
+    before = fleet.node_views
+    yield
+    fleet.node_views = before
+
+
+@pytest.mark.usefixtures("same_fleet_after")
+@pytest.mark.parametrize("target", ["cordoned", "draining", "ready"])
+def test_an_operators_word_on_a_node_is_answered_by_the_node(http, target):
+    wanted = {"target": target, "reason": "new cards"}
+    answer = http.post("/api/v1/nodes/gpu01/state", json=wanted)
+    assert answer.status_code == 200
+    assert (answer.json()["state"], answer.json()["flag_reason"]) == (target, "new cards")
+    assert http.get("/api/v1/nodes/gpu01").json() == answer.json()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{}, {"target": "gone"}, {"target": "ready", "x": 1}, {"target": "ready", "reason": "x" * 257}],
+    ids=["nothing", "no such state", "unknown key", "long reason"],
+)
+def test_an_operators_word_that_makes_no_sense_is_400(http, body):
+    answer = http.post("/api/v1/nodes/gpu01/state", json=body)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["details"]
+
+
+def test_a_node_that_never_registered_cannot_be_flagged(http):
+    answer = http.post("/api/v1/nodes/nobody/state", json={"target": "cordoned"})
+    assert answer.status_code == 404
+    assert "'nobody' has ever registered" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("query", "nodes"),
+    [
+        ({}, ["node03", "node04"]),
+        ({"node": "node03"}, ["node03"]),
+        ({"node": "node02"}, ["node03"]),
+        ({"node": "node01"}, []),
+    ],
+    ids=["all", "by its word", "by its certificate", "nobody"],
+)
+def test_refusals_are_found_by_either_name(http, query, nodes):
+    found = http.get("/api/v1/refusals", params=query).json()["refusals"]
+    assert [r["node_id"] for r in found] == nodes
+
+
+def test_refusals_carry_every_fact_of_their_views(http):
+    rows = http.get("/api/v1/refusals").json()["refusals"]
+    assert TypeAdapter(tuple[RefusalView, ...]).validate_python(rows) == FakeRefusals().views
+
+
 def test_description_of_the_api_documents_every_route_and_loads_nothing_foreign(http):
     described = http.get("/api/v1/openapi.json").json()
     routes = [route for path in described["paths"].values() for route in path.values()]
-    assert len(routes) == 11
+    assert len(routes) == 13
     assert all(route["description"] for route in routes)
     assert "ErrorOut" in described["components"]["schemas"]
     assert http.get("/docs").status_code == 404

@@ -19,9 +19,8 @@ from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 
 from llmgw.api.application import create_app
-from llmgw.api.ports import Control
 from tests.fakes import commands
-from tests.fakes.fleet import FakeFleet, FakeNodeLogs, FakeReadiness
+from tests.fakes.fleet import FakeFleet, FakeReadiness, control_of
 from tests.fakes.listening import listening
 
 
@@ -32,7 +31,7 @@ def fleet() -> FakeFleet:
 
 @pytest.fixture
 def admin(fleet: FakeFleet) -> Iterator[str]:
-    control = Control(fleet=fleet, logs=FakeNodeLogs())
+    control = control_of(fleet)
     with listening(create_app(readiness=FakeReadiness(), control=control)) as url:
         yield url
 
@@ -298,7 +297,7 @@ def test_wait_follows_the_load_and_ends_when_the_model_serves(admin, fleet):
 
 
 def test_wait_goes_on_while_the_control_plane_restarts(fleet):
-    control = Control(fleet=fleet, logs=FakeNodeLogs())
+    control = control_of(fleet)
     app = create_app(readiness=FakeReadiness(), control=control)
     with listening(app) as url:
         process = commands.start("ctl", "wait", "small", environ={"LLMGW_CTL_URL": url})
@@ -374,3 +373,55 @@ def _read(terminal: int) -> bytes:
         return os.read(terminal, 65536)
     except OSError:
         return b""
+
+
+# An operator's word on a node
+
+
+def test_a_cordoned_node_and_its_reason_are_said(admin):
+    done = ctl(admin, "cordon", "gpu01", "--reason", "new cards")
+    assert done.returncode == 0
+    assert done.stdout.splitlines() == ["gpu01 is cordoned: new cards", "it holds big-1a2b3c4d"]
+    document = json.loads(ctl(admin, "uncordon", "gpu01", "--json").stdout)
+    assert (document["state"], document["flag_reason"]) == ("ready", "")
+
+
+def test_an_unknown_node_cannot_be_drained(admin):
+    done = ctl(admin, "drain", "nobody")
+    assert done.returncode == 4
+
+
+def test_a_drain_that_is_waited_for_ends_with_the_last_replica(admin, fleet):
+    waiting = commands.start("ctl", "drain", "gpu01", "--wait", environ={"LLMGW_CTL_URL": admin})
+    assert waiting.stderr.readline() == "gpu01 still holds big-1a2b3c4d\n"
+    fleet.node_views = [dataclasses.replace(n, replica_ids=()) for n in fleet.node_views]
+    out, _ = waiting.communicate(timeout=30)
+    assert waiting.returncode == 0
+    assert out.splitlines() == ["gpu01 is draining", "it holds none"]
+
+
+def test_a_drain_that_takes_too_long_is_exit_code_6_and_goes_on(admin, fleet):
+    done = ctl(admin, "drain", "gpu01", "--wait", "--timeout", "0s")
+    assert done.returncode == 6
+    assert "still holds big-1a2b3c4d after 0s and goes on draining" in done.stderr
+    assert {n.state for n in fleet.node_views if n.node_id == "gpu01"} == {"draining"}
+
+
+def test_a_drain_that_somebody_called_off_is_not_waited_for(admin, fleet):
+    waiting = commands.start("ctl", "drain", "gpu01", "--wait", environ={"LLMGW_CTL_URL": admin})
+    waiting.stderr.readline()
+    fleet.node_views = [dataclasses.replace(n, state="ready") for n in fleet.node_views]
+    _, err = waiting.communicate(timeout=30)
+    assert waiting.returncode == 5
+    assert "does not drain any more" in err
+
+
+def test_refusals_have_their_reason_under_them(admin):
+    done = ctl(admin, "refusals")
+    assert cells(done.stdout.splitlines()[1]) == [
+        "node03", "node02", "ipv4:10.0.0.3:41000", "4s", "3",
+    ]  # fmt: skip
+    assert done.stdout.splitlines()[2] == (
+        "  certificate CN 'node02' does not match node id 'node03'"
+    )
+    assert json.loads(ctl(admin, "refusals", "--node", "x", "--json").stdout) == {"refusals": []}

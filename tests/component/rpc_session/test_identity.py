@@ -41,8 +41,15 @@ async def test_a_certificate_for_another_node_is_refused_and_both_are_named_on_i
         async with dialling(agent):
             await until(lambda: agent.refusal)
         assert plane.fleet.events == []
+        (refusal,) = plane.turned_away.refusals()
     (reason,) = reasons(agent_log)
     assert "certificate CN 'node02' does not match node id 'node03'" in reason
+    assert refusal.message in reason
+    assert (refusal.node_id, refusal.common_name, refusal.code) == (
+        "node03",
+        "node02",
+        "identity_mismatch",
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from llmgw.api.application import create_app
-from llmgw.api.ports import Control
 from llmgw.cli import ctl_cmd, root
 from llmgw.cli.failures import ExitCode
-from tests.fakes.fleet import FakeFleet, FakeNodeLogs, FakeReadiness
+from tests.fakes.fleet import FakeFleet, FakeReadiness, control_of
 
 _REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
 _COMMANDS = (_REFERENCE / "commands.md").read_text()
@@ -33,7 +32,8 @@ def test_exit_code_has_a_line(code):
 
 
 def test_route_has_a_line():
-    control = Control(fleet=FakeFleet(), logs=FakeNodeLogs())
+    control = control_of(FakeFleet())
     described = create_app(readiness=FakeReadiness(), control=control).openapi()["paths"]
-    missing = [path for path in described if f"\n| `GET {path}`" not in _ROUTES]
+    routes = [f"{verb.upper()} {path}" for path, verbs in described.items() for verb in verbs]
+    missing = [route for route in routes if f"\n| `{route}`" not in _ROUTES]
     assert missing == []

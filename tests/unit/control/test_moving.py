@@ -31,12 +31,11 @@ def serving(replica_id, *, on, of="m", **others):
     return replica(replica_id, shard(replica_id, node_id=on), of=of, **others)
 
 
-def passes(on, *models, now=NOW, count=1):
-    """The cluster after some passes, and what the last one did."""
-    for _ in range(count):
-        actions = deciding.decide(snapshot(*models, on=on, now=now)).actions
-        on = after(on, actions, now=now)
-    return on, actions
+def one_pass(on, *models, now=NOW):
+    """The cluster after a pass with all nodes alive, and what the pass did."""
+    on = replace(on, nodes={n: replace(held, last_seen_at=now) for n, held in on.nodes.items()})
+    actions = deciding.decide(snapshot(*models, on=on, now=now)).actions
+    return after(on, actions, now=now), actions
 
 
 def kinds(actions):
@@ -45,13 +44,13 @@ def kinds(actions):
 
 def test_what_serves_on_a_draining_node_serves_until_another_one_does():
     on = cluster(node("n1", flags=DRAINS), node("n2"), replicas=[serving("m-1", on="n1")])
-    on, actions = passes(on, model())
+    on, actions = one_pass(on, model())
     assert kinds(actions) == [Move, Place]
     assert on.replicas["m-1"].state is ReplicaState.READY
     (new,) = (r for r in on.replicas.values() if r.replica_id != "m-1")
     assert [s.node_id for s in new.shards] == ["n2"]
-    assert passes(on, model())[1] == ()
-    on, actions = passes(reach(on, ShardState.READY), model())
+    assert one_pass(on, model())[1] == ()
+    on, actions = one_pass(reach(on, ShardState.READY), model())
     assert kinds(actions) == [Drain]
     assert actions[0].replica_id == "m-1"
 
@@ -62,9 +61,9 @@ def test_replicas_of_one_node_move_one_after_the_other():
         node("n2"),
         replicas=[serving("a-1", on="n1", of="a"), serving("b-1", on="n1", of="b")],
     )
-    on, actions = passes(on, model("a"), model("b"))
+    on, actions = one_pass(on, model("a"), model("b"))
     assert [a.replica_id for a in actions if isinstance(a, Move)] == ["a-1"]
-    assert passes(on, model("a"), model("b"))[1] == ()
+    assert one_pass(on, model("a"), model("b"))[1] == ()
 
 
 def test_replicas_of_two_nodes_move_at_the_same_time():
@@ -74,30 +73,30 @@ def test_replicas_of_two_nodes_move_at_the_same_time():
         node("n3"),
         replicas=[serving("a-1", on="n1", of="a"), serving("b-1", on="n2", of="b")],
     )
-    _, actions = passes(on, model("a"), model("b"))
+    _, actions = one_pass(on, model("a"), model("b"))
     assert [a.replica_id for a in actions if isinstance(a, Move)] == ["a-1", "b-1"]
 
 
 def test_what_has_never_served_is_simply_stopped_and_placed_elsewhere():
     starting = replica("m-1", shard("m-1", node_id="n1", state=ShardState.LOADING))
     on = cluster(node("n1", flags=DRAINS), node("n2"), replicas=[starting])
-    _, actions = passes(on, model())
+    _, actions = one_pass(on, model())
     assert kinds(actions) == [Move, Drain, StopShards, Place]
 
 
 def test_a_replica_that_is_not_needed_goes_at_once():
     """Of an on-demand model, or with enough others that serve."""
     on = cluster(node("n1", flags=DRAINS), node("n2"), replicas=[serving("m-1", on="n1")])
-    _, actions = passes(on, model(min=0, max=1))
+    _, actions = one_pass(on, model(min=0, max=1))
     assert kinds(actions) == [Move, Drain]
 
 
 def test_the_only_node_that_can_run_a_model_is_drained_after_a_grace_period():
     on = cluster(node("n1", flags=DRAINS), replicas=[serving("m-1", on="n1")])
     quick = model("m", profile(startup_timeout_s=10.0))
-    on, _ = passes(on, quick)
-    assert passes(on, quick, now=NOW + 599)[1] == ()
-    _, actions = passes(on, quick, now=NOW + 601)
+    on, _ = one_pass(on, quick)
+    assert one_pass(on, quick, now=NOW + 599)[1] == ()
+    _, actions = one_pass(on, quick, now=NOW + 601)
     assert kinds(actions)[:1] == [Drain]
     assert "no replacement came to serve within 601 s" in actions[0].reason
 
@@ -105,19 +104,19 @@ def test_the_only_node_that_can_run_a_model_is_drained_after_a_grace_period():
 def test_a_slow_model_has_the_time_that_its_start_may_take():
     on = cluster(node("n1", flags=DRAINS), replicas=[serving("m-1", on="n1")])
     slow = model("m", profile(startup_timeout_s=3600.0))
-    on, _ = passes(on, slow)
-    assert passes(on, slow, now=NOW + 3700)[1] == ()
-    assert kinds(passes(on, slow, now=NOW + 3721)[1])[:1] == [Drain]
+    on, _ = one_pass(on, slow)
+    assert one_pass(on, slow, now=NOW + 3700)[1] == ()
+    assert kinds(one_pass(on, slow, now=NOW + 3721)[1])[:1] == [Drain]
 
 
 def test_a_freed_node_keeps_what_has_not_been_ended():
     on = cluster(node("n1", flags=DRAINS), replicas=[serving("m-1", on="n1")])
-    on, _ = passes(on, model())
+    on, _ = one_pass(on, model())
     freed = fleet.flagged(on.nodes["n1"], target=NodeTarget.READY, reason="")
-    on, actions = passes(replace(on, nodes={"n1": freed}), model())
+    on, actions = one_pass(replace(on, nodes={"n1": freed}), model())
     assert kinds(actions) == [Stay]
     assert not on.replicas["m-1"].is_moving
-    assert passes(on, model())[1] == ()
+    assert one_pass(on, model())[1] == ()
 
 
 def test_a_replica_over_several_nodes_moves_whole():
@@ -125,7 +124,7 @@ def test_a_replica_over_several_nodes_moves_whole():
         "m-1", shard("m-1", node_id="n1"), shard("m-1", node_id="n2", rank=1), profile="cpu"
     )
     on = cluster(node("n1"), node("n2", flags=DRAINS), replicas=[wide])
-    _, actions = passes(on, model())
+    _, actions = one_pass(on, model())
     assert [a.replica_id for a in actions if isinstance(a, Move)] == ["m-1"]
 
 

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
 
-from llmgw.api.deps import Fleet
-from llmgw.api.schemas.node import NodeOut, NodesOut
+from llmgw.api.deps import Flags, Fleet
+from llmgw.api.schemas.node import NodeOut, NodesOut, NodeStateIn
 from llmgw.domain.views import NodeView
 from llmgw.errors import Unknown
 
@@ -46,6 +46,13 @@ async def node(fleet: Fleet, node_id: str) -> NodeOut:
         if view.node_id == node_id:
             return NodeOut.model_validate(view)
     raise Unknown(f"no node {node_id!r} has ever registered here")
+
+
+@router.post("/nodes/{node_id}/state")
+async def state(flags: Flags, node_id: str, wanted: NodeStateIn) -> NodeOut:
+    """Keep new replicas away (cordoned), move all of them off (draining), or neither (ready)."""
+    view = flags.set_node_state(node_id, target=wanted.target, reason=wanted.reason)
+    return NodeOut.model_validate(view)
 
 
 def _has_label(node: NodeView, label: str) -> bool:

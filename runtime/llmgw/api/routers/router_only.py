@@ -11,7 +11,12 @@ from llmgw.errors import NoControlPlane
 router = APIRouter()
 
 
-@router.get("/{rest:path}", include_in_schema=False, response_model=None)
+@router.api_route(
+    "/{rest:path}",
+    methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
+    include_in_schema=False,
+    response_model=None,
+)
 async def absent(rest: str) -> NoReturn:
     """404 for every path."""
     raise NoControlPlane(f"this server only routes, so it has no {rest!r}: no control plane here")

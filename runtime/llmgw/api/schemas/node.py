@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from llmgw.api.schemas.from_view import FromView
+from llmgw.domain.nodes import NodeTarget
 from llmgw.domain.views import GpuUse
 
 
@@ -87,6 +88,15 @@ class NodeOut(FromView):
     stray_shard_ids: tuple[str, ...] = Field(
         description="Engines that were told to stop and have not confirmed it."
     )
+
+
+class NodeStateIn(BaseModel):
+    """What an operator wants of a node; the word ``reason`` is shown to everybody who looks."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    target: NodeTarget
+    reason: str = Field(default="", max_length=256)
 
 
 class NodesOut(FromView):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from grpc import aio
@@ -16,6 +17,7 @@ from grpc import aio
 from llmgw.control.agents.connections import Connection, Connections
 from llmgw.control.agents.fleet_ports import FleetEvents, Leadership
 from llmgw.control.agents.logs import LogQuestions
+from llmgw.control.agents.turned_away import Caller, TurnedAway
 from llmgw.domain.names import NODE_NAME
 from llmgw.errors import (
     DeadlinePassed,
@@ -39,6 +41,15 @@ _log = logs.get(__name__)
 Context = aio.ServicerContext[pb.AgentMessage, pb.ControlMessage]
 
 
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """All that is known of the agents' streams: the open ones, what was asked, who was refused."""
+
+    connections: Connections
+    questions: LogQuestions
+    turned_away: TurnedAway
+
+
 class AgentService(agent_pb2_grpc.AgentServiceServicer):
     """The gRPC service that agents call."""
 
@@ -47,16 +58,16 @@ class AgentService(agent_pb2_grpc.AgentServiceServicer):
         *,
         fleet: FleetEvents,
         leadership: Leadership,
-        connections: Connections,
-        questions: LogQuestions,
+        streams: Streams,
         must_identify: bool,
         first_message_s: float = FIRST_MESSAGE_S,
     ) -> None:
         """``must_identify``: an agent without a client certificate is refused."""
         self._fleet = fleet
         self._leadership = leadership
-        self._connections = connections
-        self._questions = questions
+        self._connections = streams.connections
+        self._questions = streams.questions
+        self._turned_away = streams.turned_away
         self._must_identify = must_identify
         self._first_message_s = first_message_s
         self._ears: Mapping[str, Callable[[Connection, Any], None]] = {
@@ -69,10 +80,12 @@ class AgentService(agent_pb2_grpc.AgentServiceServicer):
 
     async def Connect(self, request_iterator: object, context: Context) -> None:  # type: ignore[override] # noqa: ARG002, N802 - the stub knows iterators only; we read and write on the context
         """One agent's stream, to its end."""
+        caller = Caller(peer=context.peer(), common_name=_common_name(context))
         try:
-            await self._serve(context)
+            await self._serve(context, caller)
         except LlmgwError as error:
             self.ended += 1
+            self._turned_away.note(caller, error)
             _log.warning(
                 "agent_stream_ended", peer=context.peer(), code=error.code, reason=error.message
             )
@@ -81,13 +94,14 @@ class AgentService(agent_pb2_grpc.AgentServiceServicer):
             _log.error("agent_stream_failed", peer=context.peer(), error=repr(error), exc=error)
             await statuses.refuse(context, Internal("the control plane failed; see its log"))
 
-    async def _serve(self, context: Context) -> None:
+    async def _serve(self, context: Context, caller: Caller) -> None:
         if not self._leadership.is_leader():
             raise Standby("this control plane is a standby; another one leads")
         register = await self._first(context)
-        self._check_identity(register.node_id, context)
+        caller.node_id = register.node_id
+        self._check_identity(caller)
         self._check_term(register)
-        connection = self._admit(register, peer=context.peer())
+        connection = self._admit(register, peer=caller.peer)
         try:
             await self._hold(connection, context)
         finally:
@@ -109,15 +123,13 @@ class AgentService(agent_pb2_grpc.AgentServiceServicer):
             raise Invalid(f"{message.register.node_id!r} is no node id")
         return message.register
 
-    def _check_identity(self, node_id: str, context: Context) -> None:
-        # Not peer_identities(): those are the host names whenever the certificate has some.
-        names = [n.decode() for n in context.auth_context().get("x509_common_name", ())]
-        if names and names != [node_id]:
+    def _check_identity(self, caller: Caller) -> None:
+        if caller.common_name and caller.common_name != caller.node_id:
             raise IdentityMismatch(
-                f"certificate CN {names[0]!r} does not match node id {node_id!r}"
+                f"certificate CN {caller.common_name!r} does not match node id {caller.node_id!r}"
             )
-        if not names and self._must_identify:
-            raise Unauthenticated(f"node {node_id!r} showed no client certificate")
+        if not caller.common_name and self._must_identify:
+            raise Unauthenticated(f"node {caller.node_id!r} showed no client certificate")
 
     def _check_term(self, register: pb.Register) -> None:
         own = self._leadership.term()
@@ -199,6 +211,13 @@ class AgentService(agent_pb2_grpc.AgentServiceServicer):
 
     def _hear_logs(self, connection: Connection, reply: pb.LogsReply) -> None:
         self._questions.answer(connection.node_id, reply)
+
+
+def _common_name(context: Context) -> str:
+    """Whom the client's certificate names; empty without one."""
+    # Not peer_identities(): those are the host names whenever the certificate has some.
+    names = context.auth_context().get("x509_common_name", ())
+    return ", ".join(name.decode() for name in names)
 
 
 async def _speak(connection: Connection, context: Context) -> None:

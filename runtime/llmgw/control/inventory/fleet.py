@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from llmgw.domain.nodes import Gpu, HeartbeatFacts, Liveness, Node, NodeFacts
+from llmgw.domain.nodes import Gpu, HeartbeatFacts, Liveness, Node, NodeFacts, NodeTarget
 
 
 def registered(held: Node | None, facts: NodeFacts, *, now: float) -> Node:
@@ -47,6 +47,24 @@ def heard(node: Node, beat: HeartbeatFacts, *, now: float) -> Node:
             engines_probed=facts.engines_probed or beat.engine_versions is not None,
         ),
     )
+
+
+def flagged(node: Node, *, target: NodeTarget, reason: str) -> Node:
+    """The node after an operator's word; the same word again keeps its reason unless it has one."""
+    is_same = target is wanted_of(node)
+    return replace(
+        node,
+        is_cordoned=target is NodeTarget.CORDONED,
+        is_draining=target is NodeTarget.DRAINING,
+        flag_reason="" if target is NodeTarget.READY else reason or node.flag_reason * is_same,
+    )
+
+
+def wanted_of(node: Node) -> NodeTarget:
+    """What an operator last said of the node."""
+    if node.is_draining:
+        return NodeTarget.DRAINING
+    return NodeTarget.CORDONED if node.is_cordoned else NodeTarget.READY
 
 
 def disconnected(node: Node, *, now: float) -> Node:

@@ -17,9 +17,11 @@ from llmgw.domain.actions import (
     ForgetFailures,
     LoseShards,
     MarkFailed,
+    Move,
     Place,
     Release,
     ResendStart,
+    Stay,
     StopShards,
     StopStray,
 )
@@ -56,7 +58,15 @@ class Applier:
                 self._drain(before.replicas[action.replica_id])
             case StopStray():
                 self._send_stop(action.node_id, action.shard_id)
-            case ExpireNode() | LoseShards() | MarkFailed() | Release() | ForgetFailures():
+            case (
+                ExpireNode()
+                | LoseShards()
+                | MarkFailed()
+                | Move()
+                | Stay()
+                | Release()
+                | ForgetFailures()
+            ):
                 pass
         return cluster
 
@@ -119,7 +129,16 @@ def is_still_right(cluster: Cluster, action: Action, *, now: float) -> bool:
             return (action.node_id, action.shard_id) in cluster.strays
         case ForgetFailures():
             return action.model in cluster.failures
-        case LoseShards() | MarkFailed() | Drain() | StopShards() | Release() | ResendStart():
+        case (
+            LoseShards()
+            | MarkFailed()
+            | Drain()
+            | Move()
+            | Stay()
+            | StopShards()
+            | Release()
+            | ResendStart()
+        ):
             return action.replica_id in cluster.replicas
 
 
@@ -165,7 +184,7 @@ def _note(action: Action) -> None:
                 reason=action.reason,
                 in_a_row=None if failures is None else failures.count,
             )
-        case LoseShards() | Drain() | StopShards() | Release() | ResendStart():
+        case LoseShards() | Drain() | Move() | Stay() | StopShards() | Release() | ResendStart():
             _log.info(_EVENTS[type(action)], replica=action.replica_id, reason=action.reason)
         case StopStray():
             _log.info(
@@ -178,6 +197,8 @@ def _note(action: Action) -> None:
 _EVENTS: dict[type, str] = {
     LoseShards: "replica_lost_shards",
     Drain: "replica_draining",
+    Move: "replica_moving",
+    Stay: "replica_stays",
     StopShards: "replica_stopping",
     Release: "replica_released",
     ResendStart: "start_sent_again",

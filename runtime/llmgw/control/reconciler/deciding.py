@@ -20,6 +20,7 @@ from llmgw.control.reconciler import (
     draws,
     effects,
     gates,
+    moving,
     starting,
     wanting,
 )
@@ -45,6 +46,7 @@ def decide(snapshot: Snapshot) -> Decision:
     for replica_id in snapshot.cluster.replicas:
         turn.guarded(_advance, replica_id)
     _remind_of_strays(turn)
+    _move_off(turn)
     _scale_down(turn)
     _forget_failures(turn)
     _place_one(turn)
@@ -105,6 +107,14 @@ def _remind_of_strays(turn: _Turn) -> None:
         is_due = stray.ordered_at is None or now - stray.ordered_at >= bounds.resend_after_s
         if node is not None and node.is_connected and is_due:
             turn.do(StopStray(stray.node_id, stray.shard_id, reason="it has not confirmed its end"))
+
+
+def _move_off(turn: _Turn) -> None:
+    for step in moving.beginnings(turn.snapshot):
+        turn.do(step)
+    for drain in moving.ends(turn.snapshot):
+        turn.do(drain)
+        turn.guarded(_advance, drain.replica_id)
 
 
 def _scale_down(turn: _Turn) -> None:

@@ -17,9 +17,11 @@ from llmgw.domain.actions import (
     ForgetFailures,
     LoseShards,
     MarkFailed,
+    Move,
     Place,
     Release,
     ResendStart,
+    Stay,
     StopShards,
     StopStray,
 )
@@ -27,7 +29,7 @@ from llmgw.domain.nodes import Liveness
 from llmgw.domain.replicas import Replica, Shard, ShardState, Stray
 from llmgw.domain.snapshots import Cluster
 
-OnReplica: TypeAlias = LoseShards | MarkFailed | Drain | StopShards | ResendStart
+OnReplica: TypeAlias = LoseShards | MarkFailed | Drain | Move | Stay | StopShards | ResendStart
 """The actions that change one replica and keep it."""
 
 _K = TypeVar("_K")
@@ -50,7 +52,7 @@ def after(cluster: Cluster, action: Action, *, now: float) -> Cluster:
             return replace(cluster, strays={**cluster.strays, key: told}) if told else cluster
         case Release():
             return released(cluster, action.replica_id)
-        case LoseShards() | MarkFailed() | Drain() | StopShards() | ResendStart():
+        case LoseShards() | MarkFailed() | Drain() | Move() | Stay() | StopShards() | ResendStart():
             return _changed(cluster, action, now=now)
 
 
@@ -68,6 +70,10 @@ def replica_after(replica: Replica, action: OnReplica, *, now: float) -> Replica
             return replace(replica, failed_at=now, failure=action.reason)
         case Drain():
             return replace(replica, drain_since_at=now, drain_reason=action.reason)
+        case Move():
+            return replace(replica, moving_since_at=now)
+        case Stay():
+            return replace(replica, moving_since_at=None)
         case StopShards():
             return _with_shards(
                 replica,

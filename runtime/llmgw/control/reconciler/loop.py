@@ -19,7 +19,7 @@ from llmgw.control.reconciler.records import Records
 from llmgw.control.reconciler.routing import Routes
 from llmgw.domain import summaries
 from llmgw.domain.actions import Decision, Place
-from llmgw.domain.nodes import HeartbeatFacts, NodeFacts
+from llmgw.domain.nodes import HeartbeatFacts, NodeFacts, NodeTarget
 from llmgw.domain.replicas import RunningShard, ShardReport
 from llmgw.domain.routes import EndpointState, RouteTable
 from llmgw.domain.snapshots import Snapshot
@@ -31,6 +31,7 @@ from llmgw.domain.views import (
     ReplicaView,
     StatusView,
 )
+from llmgw.errors import Standby
 from llmgw.kit import ids, logs
 
 _log = logs.get(__name__)
@@ -102,6 +103,18 @@ class Reconciler:
     def stream_lost(self, node_id: str) -> None:
         """A node cannot be told anything for now."""
         self._records.stream_lost(node_id)
+
+    # What operators say
+
+    def set_node_state(self, node_id: str, *, target: NodeTarget, reason: str) -> NodeView:
+        """Cordon, drain or free a node; a registration leaves that so, a new server does not.
+
+        ``Unknown`` node; ``Standby`` when another control plane leads.
+        """
+        if not self._rooms.leadership.is_leader():
+            raise Standby("this control plane is a standby; ask the one that leads")
+        self._records.flag(node_id, target=target, reason=reason)
+        return next(view for view in self.nodes() if view.node_id == node_id)
 
     # What people see
 

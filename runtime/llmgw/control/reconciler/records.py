@@ -12,9 +12,10 @@ from dataclasses import replace
 from llmgw.control.inventory import fleet
 from llmgw.control.reconciler import adopting, reporting
 from llmgw.control.reconciler.ports import CatalogSource
-from llmgw.domain.nodes import HeartbeatFacts, Liveness, NodeFacts
+from llmgw.domain.nodes import HeartbeatFacts, Liveness, NodeFacts, NodeTarget
 from llmgw.domain.replicas import ReplicaState, RunningShard, ShardReport
 from llmgw.domain.snapshots import Bounds, Cluster
+from llmgw.errors import Unknown
 from llmgw.kit import logs
 from llmgw.kit.clock import Clock
 
@@ -108,6 +109,18 @@ class Records:
         if node is not None:
             gone = fleet.disconnected(node, now=self._clock.monotonic())
             self.cluster = replace(self.cluster, nodes={**self.cluster.nodes, node_id: gone})
+
+    def flag(self, node_id: str, *, target: NodeTarget, reason: str) -> None:
+        """An operator's word on a node; ``Unknown`` when it has never registered."""
+        node = self.cluster.nodes.get(node_id)
+        if node is None:
+            raise Unknown(f"no node {node_id!r} has ever registered here")
+        flagged = fleet.flagged(node, target=target, reason=reason)
+        if flagged == node:
+            return
+        self.cluster = replace(self.cluster, nodes={**self.cluster.nodes, node_id: flagged})
+        _log.info("node_flagged", node=node_id, target=target, reason=flagged.flag_reason or None)
+        self._on_change()
 
     def excuse(self, *, stalled_s: float, now: float) -> None:
         """This process stood still, so nobody could be heard; silence is counted without it."""

@@ -137,8 +137,15 @@ def _replica(replica: Replica, snapshot: Snapshot) -> ReplicaView:
         ready_s=None if ready_at is None else snapshot.now - ready_at,
         is_stale_profile=model is not None and draining.is_stale(replica, model),
         is_assembling=replica.adopted_at is not None,
-        drain_reason=replica.failure or replica.drain_reason,
+        drain_reason=replica.failure or replica.drain_reason or _move(replica, snapshot),
     )
+
+
+def _move(replica: Replica, snapshot: Snapshot) -> str:
+    if replica.moving_since_at is None:
+        return ""
+    waited_s = snapshot.now - replica.moving_since_at
+    return f"serves until another one does in its stead, for {waited_s:.0f} s so far"
 
 
 def _shard(shard: Shard, *, now: float) -> ShardView:

@@ -19,10 +19,13 @@ def wanted(model: Model, *, running: int) -> int:
 
 
 def counting(replicas: Iterable[Replica]) -> Mapping[str, Sequence[Replica]]:
-    """The replicas that count towards what is wanted, by model: starting and ready ones."""
+    """The replicas that count towards what is wanted, by model: starting and ready ones.
+
+    One that moves does not: its replacement is to be placed while it still serves.
+    """
     by_model: dict[str, list[Replica]] = {}
     for replica in replicas:
-        if replica.state in _COUNTING:
+        if replica.state in _COUNTING and not replica.is_moving:
             by_model.setdefault(replica.model, []).append(replica)
     return by_model
 
