@@ -25,6 +25,8 @@ import yaml
 from tests.fakes.engines import free_port
 
 START_WITHIN_S = 30.0
+CLIENTS = r"^clients +(\S+)"
+"""The line that a server says when it serves."""
 _MARK = "DEPLOYMENT_MARK"
 
 
@@ -125,13 +127,19 @@ class Deployment:
     def agent_address(self) -> str:
         return f"127.0.0.1:{self._ports['agent_listen']}"
 
-    def server(self, **settings: Any) -> Part:
-        """Start the server with these settings over quick ones, and wait until it serves."""
-        quick = {
+    def places(self) -> dict[str, Any]:
+        """The server's ports and folders, as settings; a stop is quick."""
+        return {
             **{name: f"127.0.0.1:{port}" for name, port in self._ports.items()},
             "state_dir": str(self.root / "state"),
             "run_dir": str(self.root / "run"),
             "gateway": {"drain_delay_s": 0, "shutdown_grace_s": 5},
+        }
+
+    def server(self, **settings: Any) -> Part:
+        """Start the server with these settings over quick ones, and wait until it serves."""
+        quick = {
+            **self.places(),
             "control": {
                 "interval": 1,
                 "base_backoff": 0.5,
@@ -140,7 +148,7 @@ class Deployment:
         }
         part = self._part("server", "server", {**quick, **settings})
         part.start()
-        part.wait_said(r"^clients +(\S+)")
+        part.wait_said(CLIENTS)
         return part
 
     def agent(self, number: int, **settings: Any) -> Part:
@@ -198,12 +206,13 @@ class Deployment:
 
     def engines(self) -> dict[str, int]:
         """Pids of the engines that run now, by the address that they listen on."""
-        found = {}
-        for pid, words in self._processes():
-            for flag in ("--listen", "--port"):
-                if flag in words and "worker" not in words:
-                    found[words[words.index(flag) + 1]] = pid
-        return found
+        flags = {"sim-engine": "--listen", "llama-server": "--port"}
+        return {
+            words[words.index(flag) + 1]: pid
+            for pid, words in self._processes()
+            for command, flag in flags.items()
+            if command in words
+        }
 
     def workers(self) -> set[int]:
         """Pids of the gateway workers that run now."""

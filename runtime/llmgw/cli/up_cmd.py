@@ -5,19 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import click
 import httpx
 
+from llmgw.cli import plain
 from llmgw.cli.load_progress import LoadProgress
 from llmgw.config import sources
 from llmgw.errors import Unavailable
 from llmgw.kit import logs
 from llmgw.serve import embedded, loops
 from llmgw.serve.allinone import AllInOne, Where
-from llmgw.serve.awaiting import Awaiting
+from llmgw.serve.awaiting import Awaiting, Look
 from llmgw.serve.embedded import UpSettings, Wishes
 from llmgw.serve.signals import StopAsked
 
@@ -95,19 +96,30 @@ async def _run(settings: UpSettings, *, environ: Mapping[str, str], question: st
 
 
 async def _serve(house: AllInOne, *, where: Where, question: str | None) -> None:
-    await _until_served(house)
-    name = next(model.name for model in house.models() if house.serves(model.name))
-    if question is not None:
-        click.echo(await _ask(question, model=name, url=where.clients_url))
-        return
-    click.echo(_next_steps(where, model=name))
+    """Tell of each model as soon as it serves, then go on for ever; or ask the first and end."""
+    awaiting, told = Awaiting(), set[str]()
+    is_over = False
+    while not is_over:
+        seen = await _until_news(house, awaiting, told=told)
+        is_over = seen.is_over
+        if question is not None and seen.serving:
+            click.echo(await _ask(question, model=seen.serving[0], url=where.clients_url))
+            return
+        for name in [name for name in seen.serving if name not in told]:
+            click.echo(f"{name} is served too" if told else _next_steps(where, model=name))
+            told.add(name)
+    for failure in seen.failures:
+        click.echo(failure, err=True)
     await asyncio.Event().wait()
 
 
-async def _until_served(house: AllInOne) -> None:
-    awaiting = Awaiting()
+async def _until_news(house: AllInOne, awaiting: Awaiting, *, told: Collection[str]) -> Look:
+    """Draw the progress until another model serves or no more is to come."""
     with LoadProgress() as progress:
-        while not awaiting.look(house.models(), serves=house.serves, now=time.monotonic()):
+        while True:
+            seen = awaiting.look(house.models(), serves=house.serves, now=time.monotonic())
+            if seen.is_over or not set(seen.serving) <= set(told):
+                return seen
             progress.show(house.replicas())
             for model in house.models():
                 if model.reason:
@@ -134,7 +146,7 @@ async def _ask(question: str, *, model: str, url: str) -> str:
     if answer.status_code != httpx.codes.OK:
         raise Unavailable(f"{model} did not answer: {answer.status_code} {answer.text[:500]}")
     content: str = answer.json()["choices"][0]["message"]["content"]
-    return content.strip()
+    return "\n".join(map(plain.one_line, content.strip().split("\n")))
 
 
 def _next_steps(where: Where, *, model: str) -> str:

@@ -6,6 +6,7 @@ An engine gets a second try, because the first may have met a port that a strang
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from llmgw.domain.views import FailureView, ModelStatus, ModelView
 from llmgw.errors import EngineFailed
@@ -16,8 +17,17 @@ _UNPLACED_S = 5.0
 _SHOWN_LINES = 20
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What one look saw: who serves, and why others never will; over when nobody is left."""
+
+    serving: tuple[str, ...]
+    failures: tuple[str, ...]
+    is_over: bool
+
+
 class Awaiting:
-    """What was seen so far; ``look`` is called until it returns true or raises."""
+    """What was seen so far; ``look`` is called until it is over or raises."""
 
     def __init__(self) -> None:
         """Nothing was seen yet."""
@@ -26,17 +36,19 @@ class Awaiting:
 
     def look(
         self, models: Sequence[ModelView], *, serves: Callable[[str], bool], now: float
-    ) -> bool:
-        """Whether every model that is wanted serves or was given up, and at least one serves.
+    ) -> Look:
+        """Judge all models that are wanted.
 
         Raises ``EngineFailed`` with the end of the engine's output when all were given up.
         """
         wanted = [model for model in models if model.want]
-        serving = [model for model in wanted if serves(model.name)]
-        given_up = [m for m in wanted if m not in serving and self._is_given_up(m, now=now)]
+        serving = tuple(model.name for model in wanted if serves(model.name))
+        given_up = [m for m in wanted if m.name not in serving and self._is_given_up(m, now=now)]
+        failures = tuple(map(_why, given_up))
         if wanted and len(given_up) == len(wanted):
-            raise EngineFailed("\n".join(map(_why, given_up)))
-        return len(serving) + len(given_up) == len(wanted)
+            raise EngineFailed("\n".join(failures))
+        is_over = len(serving) + len(given_up) == len(wanted)
+        return Look(serving=serving, failures=failures, is_over=is_over)
 
     def _is_given_up(self, model: ModelView, *, now: float) -> bool:
         if model.status is not ModelStatus.UNPLACED:
