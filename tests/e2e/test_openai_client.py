@@ -76,9 +76,7 @@ async def test_a_chat(client):
 
 
 async def test_a_model_by_its_alias(client):
-    answer = await done(
-        client.chat.completions.create(model="small", messages=MESSAGES, **EIGHT)
-    )
+    answer = await done(client.chat.completions.create(model="small", messages=MESSAGES, **EIGHT))
     assert answer.usage.completion_tokens == 8
 
 

@@ -9,7 +9,7 @@ import subprocess
 import httpx
 import pytest
 
-from tests.fakes.deployment import llmgw, until
+from tests.fakes.deployment import llmgw
 
 PORTS = ("--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0")
 
@@ -100,7 +100,7 @@ def test_after_a_kill_the_next_one_adopts_the_engine(up, deployment):
     part.kill()
     assert deployment.engines() == engines
     part.start()
-    until(lambda: part.output.count("is served at") == 2, "it serves again")
+    part.wait_said("is served at")
     assert deployment.engines() == engines
     assert part.stop() == 0
     assert deployment.engines() == {}

@@ -55,6 +55,7 @@ class Part:
         self._words = list(words)
         self._environ = {**os.environ, _MARK: mark}
         self._process: subprocess.Popen[bytes] | None = None
+        self._began = 0
 
     @property
     def pid(self) -> int:
@@ -68,6 +69,7 @@ class Part:
     def start(self) -> None:
         """Start it; what it prints is added to its log."""
         with self.log.open("ab") as output:
+            self._began = output.tell()
             self._process = subprocess.Popen(
                 self._words,
                 stdin=subprocess.DEVNULL,
@@ -87,11 +89,15 @@ class Part:
         self._process.kill()
         self._process.wait()
 
-    def stop(self, *, within_s: float = 20.0) -> int:
-        """SIGTERM; the exit code."""
+    def ask_to_stop(self) -> None:
+        """SIGTERM."""
         assert self._process is not None
         self._process.terminate()
-        return self._process.wait(within_s)
+
+    def stop(self, *, within_s: float = 20.0) -> int:
+        """SIGTERM; the exit code."""
+        self.ask_to_stop()
+        return self.wait(within_s=within_s)
 
     def wait(self, *, within_s: float = 20.0) -> int:
         """The exit code, once it has ended by itself."""
@@ -99,7 +105,8 @@ class Part:
         return self._process.wait(within_s)
 
     def _said(self, pattern: str) -> str | None:
-        found = re.findall(pattern, self.output, re.MULTILINE)
+        said = self.log.read_bytes()[self._began :].decode(errors="replace")
+        found = re.findall(pattern, said, re.MULTILINE)
         assert self._process is not None
         code = self._process.poll()
         assert found or code is None, f"{self.name} ended with {code}:\n{self.output}"

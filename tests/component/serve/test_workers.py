@@ -17,8 +17,8 @@ import pytest
 from llmgw.config.settings import GatewaySettings
 from llmgw.domain.routes import Endpoint, RouteTable
 from llmgw.errors import AlreadyHeld, Internal
-from llmgw.serve import listeners
 from llmgw.kit.addresses import Address
+from llmgw.serve import listeners
 from llmgw.serve.messages import WorkerSettings
 from llmgw.serve.workers import Workers
 from tests.fakes import worker_parent
