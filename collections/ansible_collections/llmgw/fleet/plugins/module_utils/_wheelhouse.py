@@ -1,0 +1,198 @@
+# Copyright: llmgw contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Makes wheelhouses: one archive with every wheel that a host of one kind needs.
+
+A host installs from it without any network. What an archive holds follows from the checkout, its
+pinned versions, the host's Python and the extras; a digest of these is the archive's identity, so
+an unchanged checkout makes no work here and no change there.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import re
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ansible_collections.llmgw.fleet.plugins.module_utils import _wheel_archive, _wheels
+from ansible_collections.llmgw.fleet.plugins.module_utils._wheels import Target
+
+_VERSION = re.compile(r'^__version__ = "([^"]+)"$', re.MULTILINE)
+_KEPT = 3
+_PIP_TIMEOUT_S = 900
+_LOCK_TIMEOUT_S = 2 * _PIP_TIMEOUT_S
+_ROUNDS = 5
+"""How often pip is asked for what an answer turned out to require."""
+
+
+class WheelhouseError(Exception):
+    """An archive cannot be made or used; the text says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Wheelhouse:
+    """An archive on the controller."""
+
+    path: Path
+    version: str
+    identity: str
+    is_made: bool = False
+    """Whether it was made just now."""
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """Makes archives from one checkout with the pip of one Python."""
+
+    source: Path
+    dest: Path
+    python: str
+
+    def wheelhouse(self, target: Target, *, is_trial: bool = False) -> Wheelhouse:
+        """The archive for these hosts; made unless it is there, and only named in a trial."""
+        version = _version(self.source)
+        identity = _identity(self.source, target)
+        path = self.dest / f"llmgw-{version}-{target.label}-{identity[:12]}.tar"
+        if is_trial or path.is_file():
+            return Wheelhouse(path, version, identity, is_made=not path.is_file())
+        self.dest.mkdir(parents=True, exist_ok=True)
+        with _alone(self.dest / ".lock"):
+            if not path.is_file():  # else another host of this play had it made meanwhile
+                about = {
+                    "version": version,
+                    "identity": identity,
+                    "tag": target.tag,
+                    "extras": list(target.extras),
+                }
+                self._make(path, target, about)
+                self._forget_old(target)
+        return Wheelhouse(path, version, identity, is_made=True)
+
+    def _make(self, path: Path, target: Target, about: _wheel_archive.About) -> None:
+        with tempfile.TemporaryDirectory(prefix="llmgw-wheels-") as folder:
+            own = self._own_wheel(Path(folder) / "own")
+            wheels = self._download(own, target=target, into=Path(folder) / "wheels")
+            partial = path.with_suffix(".partial")
+            _wheel_archive.pack(partial, wheels=wheels, about=about)
+            partial.replace(path)
+
+    def _own_wheel(self, into: Path) -> Path:
+        self._pip("wheel", "--no-deps", "--wheel-dir", str(into), str(self.source))
+        (wheel,) = into.glob("llmgw-*.whl")
+        return wheel
+
+    def _download(self, own: Path, *, target: Target, into: Path) -> list[Path]:
+        """Every wheel for the target.
+
+        Where a package needs another only on some Pythons, pip answers for the one that runs it;
+        what the target's answer adds is asked for by name, until nothing is missing.
+        """
+        flags = ["--only-binary=:all:", "--dest", str(into), *_wheels.pip_flags(target)]
+        constraints = _constraints(self.source)
+        if constraints.is_file():
+            flags += ["--constraint", str(constraints)]
+        extras = f"[{','.join(target.extras)}]" if target.extras else ""
+        wanted = [f"llmgw{extras} @ {own.as_uri()}", "pip"]
+        for _ in range(_ROUNDS):
+            self._pip("download", *flags, *wanted)
+            wheels = sorted(into.glob("*.whl"))
+            missing = _wheels.missing(wheels, target)
+            if not missing:
+                return wheels
+            wanted += sorted(missing)
+        raise WheelhouseError(f"pip brings everything but {', '.join(sorted(missing))}")
+
+    def _pip(self, *words: str) -> None:
+        command = [self.python, "-m", "pip", "--quiet", "--disable-pip-version-check", *words]
+        try:
+            done = subprocess.run(
+                command, check=False, capture_output=True, text=True, timeout=_PIP_TIMEOUT_S
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise WheelhouseError(f"{self.python} -m pip {words[0]}: {error}") from error
+        if done.returncode:
+            said = [line for line in done.stderr.splitlines() if not line.startswith("WARNING")]
+            raise WheelhouseError(
+                f"{self.python} -m pip {words[0]} failed on the controller: "
+                f"{' '.join(said[-8:]) or f'exit code {done.returncode}'}"
+            )
+
+    def _forget_old(self, target: Target) -> None:
+        archives = self.dest.glob(f"llmgw-*-{target.label}-*.tar")
+        for old in sorted(archives, key=lambda file: file.stat().st_mtime)[:-_KEPT]:
+            old.unlink()
+
+
+def found(bundle: Path, target: Target) -> Wheelhouse:
+    """The archive for these hosts that was made elsewhere: this file, or the one in this folder."""
+    pattern = f"llmgw-*-{target.label}-*.tar"
+    archives = [bundle] if bundle.is_file() else sorted(bundle.glob(pattern))
+    if len(archives) != 1:
+        raise WheelhouseError(
+            f"{bundle} has {len(archives) or 'no'} {pattern}: "
+            "it must have one, made by the same role where there is a network"
+        )
+    (path,) = archives
+    try:
+        about = _wheel_archive.about(path)
+    except ValueError as error:
+        raise WheelhouseError(str(error)) from error
+    if _wheels.target(about["tag"], about["extras"]) != target:
+        raise WheelhouseError(
+            f"{path} is for {about['tag']} with {'+'.join(about['extras']) or 'base'}, "
+            f"and this host needs {target.label}"
+        )
+    return Wheelhouse(path, about["version"], about["identity"])
+
+
+def _version(source: Path) -> str:
+    file = source / "runtime" / "llmgw" / "__init__.py"
+    if not file.is_file():
+        raise WheelhouseError(f"{source} is no checkout of llmgw: there is no {file}")
+    version = _VERSION.search(file.read_text(encoding="utf-8"))
+    if version is None:
+        raise WheelhouseError(f"{file} names no version")
+    return version[1]
+
+
+def _identity(source: Path, target: Target) -> str:
+    digest = hashlib.sha256(target.label.encode())
+    for file in _ingredients(source):
+        content = hashlib.sha256(file.read_bytes()).hexdigest()
+        digest.update(f"\n{file.relative_to(source)} {content}".encode())
+    return digest.hexdigest()
+
+
+def _ingredients(source: Path) -> Iterator[Path]:
+    """Every file that a wheelhouse is made from, in order."""
+    named = [source / name for name in ("LICENSE", "README.md", "pyproject.toml")]
+    yield from (file for file in [*named, _constraints(source)] if file.is_file())
+    for file in sorted((source / "runtime" / "llmgw").rglob("*")):
+        if file.is_file() and "__pycache__" not in file.parts:
+            yield file
+
+
+def _constraints(source: Path) -> Path:
+    return source / "runtime" / "constraints.txt"
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """Let one process in at a time: the hosts of a play are served side by side."""
+    deadline = time.monotonic() + _LOCK_TIMEOUT_S
+    with lock.open("w") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise WheelhouseError(f"another process holds {lock}") from None
+                time.sleep(0.5)
+        yield
