@@ -7,6 +7,8 @@ sent again when their node has a stream.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from llmgw.control.inventory import claims as claiming
 from llmgw.control.reconciler import effects, reporting
 from llmgw.control.reconciler.ports import Dispatcher
@@ -78,18 +80,17 @@ class Applier:
         return cluster
 
     def _start(self, cluster: Cluster, node_id: str, spec: ShardSpec, *, now: float) -> Cluster:
-        try:
-            self._dispatcher.start(node_id, spec)
-        except NotConnected as error:
-            _log.warning("start_not_sent", node=node_id, shard=spec.shard_id, reason=error.message)
-            return reporting.refused(
-                cluster,
-                replica_id=spec.replica_id,
-                shard_id=spec.shard_id,
-                error=f"its start could not be sent: {error.message}",
-                now=now,
-            )
-        return cluster
+        shard_id = spec.shard_id
+        refusal = _sent("start", node_id, shard_id, lambda: self._dispatcher.start(node_id, spec))
+        if refusal is None:
+            return cluster
+        return reporting.refused(
+            cluster,
+            replica_id=spec.replica_id,
+            shard_id=shard_id,
+            error=f"its start could not be sent: {refusal}",
+            now=now,
+        )
 
     def _stop(self, replica: Replica, action: StopShards) -> None:
         for shard in replica.shards:
@@ -97,24 +98,28 @@ class Applier:
                 self._send_stop(shard.node_id, shard.shard_id)
 
     def _send_stop(self, node_id: str, shard_id: str) -> None:
-        try:
-            self._dispatcher.stop(node_id, shard_id)
-        except NotConnected as error:
-            _log.info("stop_not_sent", node=node_id, shard=shard_id, reason=error.message)
+        _sent("stop", node_id, shard_id, lambda: self._dispatcher.stop(node_id, shard_id))
 
     def _drain(self, replica: Replica) -> None:
         for shard in replica.shards:
-            if shard.state.is_final:
-                continue
-            try:
-                self._dispatcher.drain(shard.node_id, shard.shard_id)
-            except NotConnected as error:
-                _log.info(
-                    "drain_not_sent",
-                    node=shard.node_id,
-                    shard=shard.shard_id,
-                    reason=error.message,
-                )
+            if not shard.state.is_final:
+                self._send_drain(shard.node_id, shard.shard_id)
+
+    def _send_drain(self, node_id: str, shard_id: str) -> None:
+        _sent("drain", node_id, shard_id, lambda: self._dispatcher.drain(node_id, shard_id))
+
+
+def _sent(order: str, node_id: str, shard_id: str, send: Callable[[], None]) -> str | None:
+    """Send one order; why it could not be sent, if so."""
+    try:
+        send()
+    except NotConnected as error:
+        _log.info(f"{order}_not_sent", node=node_id, shard=shard_id, reason=error.message)
+        return error.message
+    except Exception as fault:  # noqa: BLE001 - what was recorded must stand, whatever fails here
+        _log.error(f"{order}_failed", node=node_id, shard=shard_id, error=repr(fault), exc=fault)
+        return repr(fault)
+    return None
 
 
 def is_still_right(cluster: Cluster, action: Action, *, now: float) -> bool:
