@@ -125,6 +125,8 @@ class Client:
         )
 
     def _document(self, text: bytes) -> dict[str, Any]:
+        if not text:
+            return {}
         try:
             document = json.loads(text)
         except ValueError as error:
