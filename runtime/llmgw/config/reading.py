@@ -118,11 +118,11 @@ class Reading:
         kinds = [kind for kind in get_args(hint) if kind is not types.NoneType]
         if any(get_origin(kind) is Literal and raw in get_args(kind) for kind in kinds):
             return raw
-        kind = next(kind for kind in kinds if get_origin(kind) is not Literal)
-        is_word = isinstance(raw, str) and not isinstance(raw, FromEnvironment)
-        if is_word and shape.is_group(kind):
+        value = _unfolded(hint, raw) if isinstance(raw, FromEnvironment) else raw
+        kind = next((kind for kind in kinds if _fits(kind, value)), None)
+        if kind is None:
             raise _not(raw, legal(hint))
-        return self._value(kind, raw, at=at)
+        return self._value(kind, value, at=at)
 
     def _tuple(self, hint: Any, raw: object, *, at: str) -> tuple[object, ...]:
         if not isinstance(raw, Sequence) or isinstance(raw, str):
@@ -151,6 +151,18 @@ class Reading:
 def _not(raw: object, what: str) -> Invalid:
     source = f" (from {raw.variable})" if isinstance(raw, FromEnvironment) else ""
     return Invalid(f"{given(raw)}{source} is not {what}")
+
+
+def _fits(kind: Any, value: object) -> bool:
+    """Whether a value has the outer shape of one of several kinds; that one then reads it."""
+    if shape.is_group(kind):
+        return isinstance(value, Mapping)
+    origin = get_origin(kind)
+    if origin is tuple:
+        return isinstance(value, list)
+    if origin is not None:
+        return origin is Annotated and not isinstance(value, (list, Mapping))
+    return isinstance(value, (int, float) if kind is float else kind)
 
 
 def _check_bounds(about: About | None, value: object) -> None:

@@ -196,7 +196,7 @@ def test_five_mistakes_are_five(mistakes):
         ),
         pytest.param(
             "agent_tls: off",
-            "agent_tls: False is not a section with ca, cert, key",
+            "agent_tls: False is not a section with ca, cert, key or insecure",
             id="tls off",
         ),
         pytest.param(
@@ -335,6 +335,19 @@ def test_what_yaml_cannot_read_is_one_mistake(mistakes, text):
 
 def agent(**environ):
     return load_agent(None, environ={f"LLMGW_{name}": text for name, text in environ.items()})
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        pytest.param("/usr/bin/llama-server", "/usr/bin/llama-server", id="path"),
+        pytest.param("[env, llama-server]", ("env", "llama-server"), id="words"),
+    ],
+)
+def test_a_program_is_a_path_or_a_list_of_words_in_file_and_environment(written, text, words):
+    file = written(f"server: http://h:1\nengines: {{llamacpp: {{bin: {text}}}}}\n")
+    assert load_agent(file, environ={}).engines.llamacpp.bin == words
+    assert agent(SERVER="http://h:1", ENGINES__LLAMACPP__BIN=text).engines.llamacpp.bin == words
 
 
 def test_an_agent_is_made_whole():
