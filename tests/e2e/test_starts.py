@@ -113,6 +113,21 @@ def test_a_second_sigterm_cuts_what_still_runs(deployment, start_sim):
     assert deployment.workers() == set()
 
 
+def test_reap_ends_workers_of_a_dead_server_and_none_of_a_living_one(started, deployment):
+    server = deployment.server(endpoints=[STATIC], gateway={"workers": 2, "drain_delay_s": 0})
+    file = deployment.root / "server.yaml"
+    refused = started("server", "--config", file, "reap")
+    assert refused.returncode == 5
+    server.kill()
+    assert len(deployment.workers()) == 2
+    waits = started("server", "--config", file, "reap", "--service-result", "signal")
+    assert waits.returncode == 0
+    assert len(deployment.workers()) == 2
+    ran = started("server", "--config", file, "reap")
+    assert (ran.returncode, ran.stdout) == (0, "ended 2 worker(s)\n")
+    assert deployment.workers() == set()
+
+
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory):
     """A CA, the server's pair and those of two nodes, by name."""

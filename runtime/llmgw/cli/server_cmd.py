@@ -8,15 +8,16 @@ from pathlib import Path
 import click
 
 from llmgw.config import loading, sources
+from llmgw.config.settings import ServerSettings
 from llmgw.errors import Invalid
 from llmgw.kit import logs
 from llmgw.serve import loops
-from llmgw.serve.server import Server
+from llmgw.serve import server as servers
 
 DEFAULT_CONFIG = Path("/etc/llmgw/server.yaml")
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @click.option(
     "--config",
     type=click.Path(path_type=Path),
@@ -32,7 +33,9 @@ DEFAULT_CONFIG = Path("/etc/llmgw/server.yaml")
 )
 @click.option("--listen", help="Where clients connect, such as :8080.")
 @click.option("--admin-listen", help="Where the admin API listens, such as 127.0.0.1:9090.")
+@click.pass_context
 def server(
+    ctx: click.Context,
     *,
     config: Path | None,
     endpoints: tuple[str, ...],
@@ -54,7 +57,31 @@ def server(
     given = {key: value for key, value in overrides.items() if value is not None}
     settings = loading.load_server(file, environ=environ, overrides=given)
     logs.setup(level=settings.log.level, as_json=settings.log.format == "json")
-    loops.run(Server(settings, environ=environ, announce=click.echo).run())
+    if ctx.invoked_subcommand is not None:
+        ctx.obj = settings
+        return
+    loops.run(servers.Server(settings, environ=environ, announce=click.echo).run())
+
+
+@server.command()
+@click.option(
+    "--service-result",
+    envvar="SERVICE_RESULT",
+    default="success",
+    help="How the service ended, as systemd says it; only after a success workers are ended.",
+)
+@click.pass_obj
+def reap(settings: ServerSettings, *, service_result: str) -> None:
+    """End the gateway workers that a killed server left behind.
+
+    They serve on without a server, so that the next one can take them over. For the ExecStopPost
+    of a systemd unit.
+    """
+    if service_result != "success":
+        click.echo(f"the server ended by {service_result}: its workers serve on for the next one")
+        return
+    count = loops.run(servers.reap(settings))
+    click.echo(f"ended {count} worker(s)")
 
 
 def named_endpoints(written: tuple[str, ...]) -> list[Mapping[str, object]]:

@@ -19,8 +19,11 @@ from llmgw.control.reconciler.loop import Reconciler
 from llmgw.control.reconciler.ports import Rooms
 from llmgw.domain import catalog_rules
 from llmgw.domain.routes import RouteTable
+from llmgw.errors import AlreadyHeld
+from llmgw.kit import addresses
 from llmgw.kit.clock import Clock, SystemClock
 from llmgw.kit.tasks import Tasks
+from llmgw.serve import holders
 
 
 class ControlPlane:
@@ -54,6 +57,7 @@ class ControlPlane:
         self.shown = Control(
             fleet=self.reconciler, logs=dispatcher, flags=self.reconciler, refusals=turned_away
         )
+        self._address = settings.agent_listen
         tls = settings.agent_tls if isinstance(settings.agent_tls, TlsFiles) else None
         self.has_tls = tls is not None
         service = AgentService(
@@ -69,7 +73,7 @@ class ControlPlane:
 
     async def start(self) -> int:
         """Listen for agents and begin the passes; the port that agents dial."""
-        port = await self._listener.start()
+        port = await self._listening()
         self._tasks.spawn("reconciler", self.reconciler.run())
         return port
 
@@ -77,3 +81,13 @@ class ControlPlane:
         """Tell agents to come back later and end the passes; what runs on nodes goes on."""
         await self._tasks.close()
         await self._listener.close()
+
+    async def _listening(self) -> int:
+        try:
+            return await self._listener.start()
+        except AlreadyHeld as error:
+            holder = holders.listener(addresses.parse(self._address).port)
+            by = f" by {holder}" if holder else ""
+            raise AlreadyHeld(
+                f"agent_listen: {self._address} is in use{by}; stop it, or set another address"
+            ) from error

@@ -46,12 +46,18 @@ class CarriesRequests(Protocol):
         ...
 
 
+SOCKETS = "worker-*.sock"
+"""Where workers wait for the next server, below the run folder."""
+
+_COLLECT_ABOVE = 10_000
+"""Objects made before the collector looks: the hot path makes few cycles, and looking costs."""
+
 MakeGateway = Callable[[WorkerSettings, LiveRoutes], CarriesRequests]
 
 
 def socket_path(run_dir: Path, *, pid: int) -> Path:
     """Where the worker ``pid`` waits for the next server."""
-    return run_dir / f"worker-{pid}.sock"
+    return run_dir / SOCKETS.replace("*", str(pid))
 
 
 class Worker:
@@ -142,6 +148,7 @@ class Worker:
             return
         gc.collect()
         gc.freeze()
+        gc.set_threshold(_COLLECT_ABOVE)
         self._is_serving = True
         self._send(Serving(table_number=self._routes.current().number))
 

@@ -169,6 +169,15 @@ def pair() -> tuple[socket.socket, socket.socket]:
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
+def check_path(path: Path) -> None:
+    """``Invalid`` when a unix socket cannot have this path."""
+    if len(os.fsencode(path)) > _MAX_PATH_BYTES:
+        raise Invalid(
+            f"run_dir: {path} is longer than {_MAX_PATH_BYTES} bytes, the limit of a unix socket; "
+            "use a shorter folder"
+        )
+
+
 def _trusted_peer(sock: socket.socket) -> Peer:
     packed = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     pid, uid, _ = _CREDENTIALS.unpack(packed)
@@ -178,11 +187,7 @@ def _trusted_peer(sock: socket.socket) -> Peer:
 
 
 def _bound(path: Path) -> socket.socket:
-    if len(os.fsencode(path)) > _MAX_PATH_BYTES:
-        raise Invalid(
-            f"run_dir: {path} is longer than {_MAX_PATH_BYTES} bytes, the limit of a unix socket; "
-            "use a shorter folder"
-        )
+    check_path(path)
     path.unlink(missing_ok=True)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:

@@ -19,22 +19,20 @@ from pathlib import Path
 
 from llmgw import __version__
 from llmgw.domain.routes import RouteTable
-from llmgw.errors import Internal, LlmgwError, Unavailable, Unreachable
+from llmgw.errors import Internal
 from llmgw.kit import logs
 from llmgw.kit.addresses import Address
 from llmgw.kit.backoff import Backoff
 from llmgw.kit.tasks import Tasks
-from llmgw.serve import listeners, worker_process
+from llmgw.serve import listeners, survivors, worker_process
 from llmgw.serve.messages import WorkerSettings
 from llmgw.serve.worker_process import WorkerProcess
 
 COMMAND = (sys.executable, "-m", "llmgw", "worker")
 """The program of a worker."""
 
-_GREET_S = 2.0
 _SERVE_S = 30.0
 _STEADY_S = 10.0
-_KILL_AFTER_S = 10.0
 _EXIT_S = 0.2
 _RESTARTS = Backoff(base_s=0.2, max_s=10.0)
 
@@ -82,18 +80,20 @@ class Workers:
 
         When that fails, what was started is ended, what was found serves on, and it raises.
         """
-        usable, outdated = await self._found()
+        found = await survivors.find(self._run_dir)
+        usable = [worker for worker in found if self._is_usable(worker)]
+        leaving = [w for w in found if w not in usable[: self._count]]
         try:
-            self._seats = self._seated_at(self._sockets((*usable, *outdated)), found=usable)
-            self._leaving.update(outdated, usable[self._count :])
+            self._seats = self._seated_at(self._sockets((*usable, *leaving)), found=usable)
+            self._leaving.update(leaving)
             for number, seat in enumerate(self._seats):
                 self._tasks.spawn(f"seat-{number}", self._keep(seat))
             await _all(seat.first for seat in self._seats)
         except BaseException:
             await self._tasks.close()
-            await self._undo((*usable, *outdated))
+            await self._undo(found)
             raise
-        for worker in tuple(self._leaving):
+        for worker in leaving:
             self._tasks.spawn(f"farewell-{worker.pid}", self._bid_farewell(worker))
         return listeners.shown(self._seats[0].listener)
 
@@ -111,41 +111,13 @@ class Workers:
         """Drain and end every worker within ``grace_s`` and a little; then kill what is left."""
         await self._tasks.close()
         workers = (*self._living(), *self._leaving)
-        await asyncio.gather(*(self._end(worker, grace_s=grace_s) for worker in workers))
+        await asyncio.gather(*(survivors.end(worker, grace_s=grace_s) for worker in workers))
         self._close_sockets()
 
     def hurry(self) -> None:
         """Have workers that drain cut what still runs."""
         for worker in (*self._living(), *self._leaving):
             worker.signal(signal.SIGTERM)
-
-    async def _found(self) -> tuple[list[WorkerProcess], list[WorkerProcess]]:
-        usable: list[WorkerProcess] = []
-        outdated: list[WorkerProcess] = []
-        for path in sorted(self._run_dir.glob("worker-*.sock")):
-            worker = await self._introduced(path)
-            if worker is not None:
-                (usable if self._is_usable(worker) else outdated).append(worker)
-        return usable, outdated
-
-    async def _introduced(self, path: Path) -> WorkerProcess | None:
-        try:
-            worker = worker_process.attach(path)
-        except Unreachable:
-            _forget(path)
-            return None
-        try:
-            await worker.greeted(within_s=_GREET_S)
-        except LlmgwError as error:
-            _log.warning(
-                "worker_does_not_answer", worker=worker.pid, error=str(error), action="kill"
-            )
-            worker.signal(signal.SIGKILL)
-            await worker.gone(within_s=_GREET_S)
-            worker.release()
-            _forget(path)
-            return None
-        return worker
 
     def _sockets(self, found: Sequence[WorkerProcess]) -> list[socket.socket]:
         fitting = [w.listener for w in found if w.listener is not None and self._fits(w.listener)]
@@ -163,7 +135,7 @@ class Workers:
     ) -> list[_Seat]:
         """Seats for all sockets; the first are those of the found workers, in their order."""
         seats = [_Seat(listener=listener) for listener in sockets]
-        for seat, worker in zip(seats, found, strict=False):
+        for seat, worker in zip(seats, found, strict=False):  # there may be more of either
             seat.found = worker
         return seats
 
@@ -172,7 +144,7 @@ class Workers:
             if worker.is_adopted:
                 worker.release()
             else:
-                await self._end(worker, grace_s=0.0)
+                await survivors.end(worker, grace_s=0.0)
         self._close_sockets()
 
     def _is_usable(self, worker: WorkerProcess) -> bool:
@@ -186,26 +158,26 @@ class Workers:
         return listeners.is_at(listener, self._address)
 
     async def _keep(self, seat: _Seat) -> None:
-        attempt = 0
+        """Fill a seat again and again; only a fresh worker that fails at first ends the start."""
+        loop, attempt = asyncio.get_running_loop(), 0
         while True:
-            since = asyncio.get_running_loop().time()
+            since = loop.time()
             try:
                 worker = await self._seated(seat)
                 await worker.lost()
                 await worker.gone(within_s=_EXIT_S)
-                _log.error(
-                    "worker_lost", worker=worker.pid, exit_code=worker.exit_code, action="replace"
-                )
-            except (LlmgwError, OSError) as error:
-                if not seat.first.done():
+                _log.error("worker_lost", worker=worker.pid, exit_code=worker.exit_code)
+            except Exception as error:  # noqa: BLE001 - the seat must be filled whatever happened
+                is_adopted = seat.current is not None and seat.current.is_adopted
+                if not seat.first.done() and not is_adopted:
                     seat.first.set_exception(Internal(f"a gateway worker did not start: {error}"))
                     return
                 _log.error("worker_not_started", error=str(error))
             self._dismiss(seat)
-            is_steady = asyncio.get_running_loop().time() - since >= _STEADY_S
-            attempt = 0 if is_steady else attempt + 1
+            attempt = 0 if loop.time() - since >= _STEADY_S else attempt + 1
             if attempt > 1:
-                await asyncio.sleep(_RESTARTS.delay_s(attempt=attempt - 2, draw=random.random()))  # noqa: S311
+                draw = random.random()  # noqa: S311 - jitter is no secret
+                await asyncio.sleep(_RESTARTS.delay_s(attempt=attempt - 2, draw=draw))
 
     async def _seated(self, seat: _Seat) -> WorkerProcess:
         worker, seat.found = seat.found, None
@@ -236,17 +208,8 @@ class Workers:
 
     async def _bid_farewell(self, worker: WorkerProcess) -> None:
         drain = self._settings.gateway
-        await self._end(worker, grace_s=drain.drain_delay_s + drain.shutdown_grace_s)
+        await survivors.end(worker, grace_s=drain.drain_delay_s + drain.shutdown_grace_s)
         self._leaving.discard(worker)
-
-    async def _end(self, worker: WorkerProcess, *, grace_s: float) -> None:
-        worker.signal(signal.SIGTERM)
-        if not await worker.gone(within_s=grace_s + _KILL_AFTER_S if grace_s else 0.0):
-            _log.warning("worker_killed", worker=worker.pid, reason="it did not end in time")
-            worker.signal(signal.SIGKILL)
-            if not await worker.gone(within_s=_KILL_AFTER_S):
-                raise Unavailable(f"worker {worker.pid} does not end, not even by SIGKILL")
-        worker.release()
 
     def _living(self) -> list[WorkerProcess]:
         return [w for seat in self._seats if (w := seat.current or seat.found) is not None]
@@ -256,10 +219,6 @@ class Workers:
             seat.listener.close()
         self._seats = []
         self._leaving.clear()
-
-
-def _forget(path: Path) -> None:
-    path.unlink(missing_ok=True)
 
 
 async def _all(futures: Iterable[asyncio.Future[None]]) -> None:
