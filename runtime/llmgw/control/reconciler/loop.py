@@ -7,12 +7,12 @@ is logged and the next one tries again; a standby looks on.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from contextlib import suppress
 
 from llmgw import __version__
-from llmgw.control.reconciler import deciding, explaining, routing, settling, showing, wanting
+from llmgw.control.reconciler import deciding, explaining, routing, showing
 from llmgw.control.reconciler.applying import Applier
+from llmgw.control.reconciler.course import Course
 from llmgw.control.reconciler.options import Options
 from llmgw.control.reconciler.ports import Rooms
 from llmgw.control.reconciler.records import Records
@@ -56,9 +56,7 @@ class Reconciler:
         self._created_at = min(
             (model.created_at for model in last.models.values()), default=int(rooms.clock.wall())
         )
-        self._settling = settling.begun(now=self._started_at)
-        self._missing_since: Mapping[str, float] = {}
-        self._refusals: Mapping[str, str] = {}
+        self._course = Course(self._options, now=self._started_at)
         self._was_leader = True
         self._pass_at = self._started_at
         self._deciding_s = 0.0
@@ -133,7 +131,7 @@ class Reconciler:
 
     def models(self) -> tuple[ModelView, ...]:
         """Every catalog entry, in the order of their names."""
-        return showing.models(self._snapshot(), refusals=self._refusals)
+        return showing.models(self._snapshot(), refusals=self._course.refusals)
 
     def replicas(self) -> tuple[ReplicaView, ...]:
         """Every replica that holds something on a node, in the order of their ids."""
@@ -153,13 +151,15 @@ class Reconciler:
 
     async def _pass(self) -> None:
         self._woken.clear()
+        self._excuse_stall()
         if not self._leads():
             return
-        self._look()
+        catalog, now = self._rooms.catalog.current(), self._rooms.clock.monotonic()
+        self._course.look(self._records.cluster, catalog, now=now)
         decision = await self._decide(self._snapshot())
         for fault in decision.faults:
             _log.error("decision_fault", error=repr(fault), exc=fault)
-        self._note_refusals(decision)
+        self._course.note(decision)
         for action in decision.actions:
             try:
                 self._records.cluster = self._applier.apply(
@@ -176,35 +176,18 @@ class Reconciler:
         """Whether to act; a new leader awaits its nodes as a new process does."""
         is_leader = self._rooms.leadership.is_leader()
         if is_leader and not self._was_leader:
-            self._settling = settling.begun(now=self._rooms.clock.monotonic())
+            self._course.begin_anew(now=self._rooms.clock.monotonic())
         self._was_leader = is_leader
         return is_leader
 
-    def _look(self) -> None:
-        """Note what time brings: our own stalls, nodes that return, models that lack replicas."""
+    def _excuse_stall(self) -> None:
+        """Count no silence of nodes while this process itself stood still."""
         now, bounds = self._rooms.clock.monotonic(), self._options.bounds
         stalled_s = now - self._pass_at - self._options.interval_s
         if stalled_s > bounds.unreachable_after_s * _STALL_SHARE:
             _log.warning("control_plane_stalled", stalled_s=stalled_s)
             self._records.excuse(stalled_s=stalled_s, now=now)
         self._pass_at = now
-        cluster = self._records.cluster
-        was_settling = not self._settling.is_over
-        self._settling = settling.noted(
-            self._settling,
-            registered=cluster.nodes.keys(),
-            expected=self._options.expected_nodes,
-            now=now,
-            window_s=bounds.settle_window_s,
-        )
-        if was_settling and self._settling.is_over:
-            _log.info("settled", nodes=len(cluster.nodes), after_s=now - self._settling.started_at)
-        self._missing_since = wanting.noted(
-            self._missing_since,
-            catalog=self._rooms.catalog.current(),
-            replicas=cluster.replicas.values(),
-            now=now,
-        )
 
     async def _decide(self, snapshot: Snapshot) -> Decision:
         """Decide here, or beside the loop when that was long the last time."""
@@ -216,17 +199,6 @@ class Reconciler:
         self._deciding_s = self._rooms.clock.monotonic() - begun_at
         return decision
 
-    def _note_refusals(self, decision: Decision) -> None:
-        for model, reason in decision.refusals.items():
-            if model not in self._refusals:
-                _log.warning("model_unplaced", model=model, reason=reason)
-        placed = {a.replica.model for a in decision.actions if isinstance(a, Place)}
-        # A pass that places one model does not come to all others: their answers still stand.
-        standing = {m: r for m, r in self._refusals.items() if placed and m in self._missing_since}
-        self._refusals = {
-            m: r for m, r in {**standing, **decision.refusals}.items() if m not in placed
-        }
-
     def _publish(self) -> None:
         now, lost_after_s = self._rooms.clock.monotonic(), self._options.bounds.lost_after_s
         table = routing.build(
@@ -236,7 +208,7 @@ class Reconciler:
                 registered=self._records.cluster.nodes.keys(),
                 is_awaited=now - self._started_at < lost_after_s,
             ),
-            refused=self._refusals.keys(),
+            refused=self._course.refusals.keys(),
             created_at=self._created_at,
             term=self._rooms.leadership.term(),
         )
@@ -250,44 +222,32 @@ class Reconciler:
 
     async def _rest(self) -> None:
         """Wait until something changes or falls due, and a moment more to take changes together."""
+        now = self._rooms.clock.monotonic()
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._next_due_s()):
+            async with asyncio.timeout(self._course.next_due_s(self._records.cluster, now=now)):
                 await self._woken.wait()
         passed_s = self._rooms.clock.monotonic() - self._pass_at
         await asyncio.sleep(max(0.0, self._options.wake_gap_s - passed_s))
-
-    def _next_due_s(self) -> float:
-        """Seconds to the next pass: an interval, or less when a wait of the pass's own ends."""
-        now, bounds = self._rooms.clock.monotonic(), self._options.bounds
-        ends = [
-            failures.until_at - now
-            for failures in self._records.cluster.failures.values()
-            if failures.until_at > now
-        ]
-        if not self._settling.is_over:
-            ends.append(settling.left_s(self._settling, now=now, window_s=bounds.settle_window_s))
-        return min([self._options.interval_s, *ends])
 
     def _snapshot(self) -> Snapshot:
         return Snapshot(
             now=self._rooms.clock.monotonic(),
             catalog=self._rooms.catalog.current(),
             cluster=self._records.cluster,
-            settling=self._settling,
+            settling=self._course.settling,
             bounds=self._options.bounds,
-            missing_since=self._missing_since,
+            missing_since=self._course.missing_since,
             is_leader=self._was_leader,
             seed=int(ids.token(8), 16),
         )
 
     def _control(self) -> ControlView:
-        now, window_s = self._rooms.clock.monotonic(), self._options.bounds.settle_window_s
-        left_s = settling.left_s(self._settling, now=now, window_s=window_s)
+        now = self._rooms.clock.monotonic()
         return ControlView(
             version=__version__,
             uptime_s=now - self._started_at,
             is_leader=self._rooms.leadership.is_leader(),
             term=self._rooms.leadership.term(),
-            settling_left_s=None if self._settling.is_over else left_s,
+            settling_left_s=self._course.settling_left_s(now=now),
             routes_number=self.routes.current().number,
         )

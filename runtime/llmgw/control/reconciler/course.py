@@ -1,0 +1,73 @@
+"""What passes remember of each other: settling, who lacks replicas since when, who was refused.
+
+The loop keeps one and hands parts of it into each snapshot; nothing in here reads a clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from llmgw.control.reconciler import settling, wanting
+from llmgw.control.reconciler.options import Options
+from llmgw.domain.actions import Decision, Place
+from llmgw.domain.catalog import Catalog
+from llmgw.domain.snapshots import Cluster
+from llmgw.kit import logs
+
+_log = logs.get(__name__)
+
+
+class Course:
+    """The memory of the loop."""
+
+    def __init__(self, options: Options, *, now: float) -> None:
+        """Begin to settle ``now``."""
+        self._options = options
+        self.settling = settling.begun(now=now)
+        self.missing_since: Mapping[str, float] = {}
+        self.refusals: Mapping[str, str] = {}
+
+    def begin_anew(self, *, now: float) -> None:
+        """Await the nodes again: a new leader knows as little as a new process."""
+        self.settling = settling.begun(now=now)
+
+    def look(self, cluster: Cluster, catalog: Catalog, *, now: float) -> None:
+        """Note which nodes are there and which models lack replicas."""
+        was_settling = not self.settling.is_over
+        self.settling = settling.noted(
+            self.settling,
+            registered=cluster.nodes.keys(),
+            expected=self._options.expected_nodes,
+            now=now,
+            window_s=self._options.bounds.settle_window_s,
+        )
+        if was_settling and self.settling.is_over:
+            _log.info("settled", nodes=len(cluster.nodes), after_s=now - self.settling.started_at)
+        self.missing_since = wanting.noted(
+            self.missing_since, catalog=catalog, replicas=cluster.replicas.values(), now=now
+        )
+
+    def note(self, decision: Decision) -> None:
+        """Note which models could not be placed; each is told once, until it can be."""
+        for model, reason in decision.refusals.items():
+            if model not in self.refusals:
+                _log.warning("model_unplaced", model=model, reason=reason)
+        placed = {a.replica.model for a in decision.actions if isinstance(a, Place)}
+        # A pass that places one model does not come to all others: their answers still stand.
+        standing = {m: r for m, r in self.refusals.items() if placed and m in self.missing_since}
+        both = {**standing, **decision.refusals}
+        self.refusals = {model: reason for model, reason in both.items() if model not in placed}
+
+    def settling_left_s(self, *, now: float) -> float | None:
+        """Seconds until settling is over; nothing when it is."""
+        if self.settling.is_over:
+            return None
+        window_s = self._options.bounds.settle_window_s
+        return settling.left_s(self.settling, now=now, window_s=window_s)
+
+    def next_due_s(self, cluster: Cluster, *, now: float) -> float:
+        """Seconds to the next pass: an interval, or less when a wait of our own ends before."""
+        ends = [f.until_at - now for f in cluster.failures.values() if f.until_at > now]
+        if (left_s := self.settling_left_s(now=now)) is not None:
+            ends.append(left_s)
+        return min([self._options.interval_s, *ends])
