@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes and reads the archive of a wheelhouse.
 
-It holds ``wheels/``, ``pip.whl`` to install them with, ``requirements.txt`` with the digest of each wheel, ``wheelhouse.json`` that
-says what it is for, and ``SHA256SUMS`` over all of these. The same wheels make the same bytes.
+It holds ``wheels/``, ``pip.whl`` to install them with, ``requirements.txt`` with the digest of
+each wheel, ``wheelhouse.json`` that says what it is for, and ``SHA256SUMS`` over all of these. The
+same wheels make the same bytes.
 """
 
 from __future__ import annotations
