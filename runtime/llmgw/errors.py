@@ -16,6 +16,7 @@ Modules that call foreign code translate its errors into these, by a table, ``fr
     │   └── NoControlPlane      this server only routes
     ├── Conflict                the thing is not in a state that allows this
     │   ├── AlreadyHeld         a lock, port or file is held by somebody else
+    │   ├── Unsupported         this machine can never do it
     │   └── Superseded          a newer one took this one's place
     ├── Exhausted               a limit or a budget is used up
     ├── Unavailable             try again later
@@ -153,6 +154,12 @@ class AlreadyHeld(Conflict):
     """A lock, port or file is held by another process."""
 
     code = "already_held"
+
+
+class Unsupported(Conflict):
+    """This machine cannot do it, and trying again changes nothing until the machine does."""
+
+    code = "unsupported"
 
 
 class Superseded(Conflict):

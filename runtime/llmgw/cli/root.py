@@ -48,6 +48,12 @@ COMMANDS: Mapping[str, LazyCommand] = {
         attribute="ctl",
         help="Ask a running control plane, and make its certificates.",
     ),
+    "engine": LazyCommand(
+        module="llmgw.cli.engine_cmd",
+        attribute="engine",
+        help="Install engines on this machine, check them, list them.",
+        extras="agent",
+    ),
     "config": LazyCommand(
         module="llmgw.cli.config_cmd",
         attribute="config",

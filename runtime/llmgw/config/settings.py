@@ -300,8 +300,8 @@ class LlamaCppSettings:
 
     bin: str | tuple[str, ...] = setting(
         "",
-        "Path of `llama-server`, or a list of words that starts one; "
-        "unset means: from PATH, else the one of `llmgw[local]`.",
+        "Path of `llama-server`, or a list of words that starts one; unset means: the one that "
+        "was installed in `engines_dir`, else from PATH, else that of `llmgw[local]`.",
     )
     parallel: int = setting(
         4, "Requests that one engine serves at a time.", at_least=1, at_most=256
@@ -388,6 +388,11 @@ class AgentSettings:
         "/var/lib/llmgw-weights", "Folder into which model files are downloaded."
     )
     engines: EnginesSettings = setting(EnginesSettings(), "Where the engines are.")
+    engines_dir: str = setting(
+        "/opt/llmgw/engines",
+        "Folder of engines that `llmgw engine install` has put here; one of `engines` that names "
+        "its own `bin` is started from there instead.",
+    )
     supervisor: SupervisorSettings = setting(SupervisorSettings(), "How engines are watched.")
     port_range: PortRange | None = setting(
         None, "Ports for engines on this node; unset means: as the control plane says."

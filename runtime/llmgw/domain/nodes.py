@@ -95,6 +95,31 @@ class Host:
     nvidia_driver: str = ""
 
 
+class InstallState(enum.StrEnum):
+    """How far a node has come with an engine that it should have."""
+
+    WANTED = "wanted"
+    INSTALLING = "installing"
+    READY = "ready"
+    FAILED = "failed"
+    UNSUPPORTED = "unsupported"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineInstall:
+    """One engine that was installed on a node, or should be; ``detail`` is for people.
+
+    That is the step under way, the version that the program itself tells with what is wrong with
+    the machine for it, or why it failed.
+    """
+
+    engine: str
+    version: str
+    variant: str
+    state: InstallState
+    detail: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
     """All that a node says about itself when it registers; heartbeats replace parts of it."""

@@ -1,0 +1,1 @@
+"""The one installer of engines: from a release to a program that was checked and seen to run."""
