@@ -70,10 +70,11 @@ class CliFailed(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """The exit code and the document of a command that was allowed to end so."""
+    """How a command ended that was allowed to end so: its document, and what it said meanwhile."""
 
     rc: int
     document: dict[str, Any]
+    said: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class Cli:
     ) -> Answer:
         """The JSON document that the command prints; ``CliFailed`` for any other end."""
         out, err, rc = self._run([self.executable, *words], stdin=stdin)
-        if rc not in allowed:
+        if rc not in allowed or (rc and not out.strip()):
             raise CliFailed(_sentence(err, words, rc), meaning=_meaning(rc), rc=rc)
         try:
             document = json.loads(out)
@@ -101,7 +102,7 @@ class Cli:
             ) from error
         if not isinstance(document, dict):
             raise CliFailed(f"{self.executable} {_shown(words)} printed no JSON object", rc=rc)
-        return Answer(rc, document)
+        return Answer(rc, document, tuple(err.splitlines()))
 
     def _run(self, words: list[str], *, stdin: str) -> tuple[str, str, int]:
         try:
