@@ -200,7 +200,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     if module.params["state"] == "present" and not module.params["version"]:
-        module.fail_json(msg=f"version is missing: exactly which release?")
+        module.fail_json(msg="version is missing: exactly which release?")
     try:
         result = _converged(module.params, _argspec.cli(module.params), is_check=module.check_mode)
     except CliFailed as error:
