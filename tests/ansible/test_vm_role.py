@@ -8,7 +8,16 @@ import threading
 import pytest
 from proxmox_double import GIB, Image
 from proxmox_serving import SECRET, TOKEN, serving
-from vm_stage import KEY, NOBLE, NOBLE_BYTES, NOBLE_URL, Stage, changes, furnished, problems
+from vm_stage import (
+    KEY,
+    NOBLE,
+    NOBLE_URL,
+    Processes,
+    Stage,
+    changes,
+    furnished,
+    problems,
+)
 
 CREATE = "POST /nodes/pve1/qemu"
 CONFIG = "PUT /nodes/pve1/qemu/145/config"
@@ -173,9 +182,7 @@ class TestTheImage:
         self, bare
     ):
         image = bare.double.web_files[NOBLE_URL]
-        played = bare.build(
-            vm_image_url=NOBLE_URL, vm_image_sha256=image.sha256, vm_disk_gb="3"
-        )
+        played = bare.build(vm_image_url=NOBLE_URL, vm_image_sha256=image.sha256, vm_disk_gb="3")
         assert "set vm_disk_gb to 4 or more" in problems(played)
         assert bare.writes == [DOWNLOAD]
 
@@ -184,24 +191,18 @@ class TestTheImage:
         hosts.write_text(
             "all: {hosts: {node05: {vm_ip: 10.0.0.145/24}, node06: {vm_ip: 10.0.0.146/24}}}"
         )
-        bare.given = {"vm_ip": None}
-        variables = {key: value for key, value in bare.variables.items() if key != "vm_ip"}
-        bare.double.log.clear()
-        played = bare.controller.play(
-            {"name": "The VM", "ansible.builtin.include_role": {"name": "llmgw.fleet.vm"}},
+        played = bare.play(
             inventory=hosts,
-            hosts="all",
-            play={
-                "vars": {
-                    **variables,
-                    "vm_image_url": NOBLE_URL,
-                    "vm_image_sha256": bare.double.web_files[NOBLE_URL].sha256,
-                }
-            },
+            vm_ip=None,
+            vm_image_url=NOBLE_URL,
+            vm_image_sha256=bare.double.web_files[NOBLE_URL].sha256,
         )
         assert played.rc == 0, played.output
         assert bare.writes.count(DOWNLOAD) == 1
-        assert [vm.name for vm in bare.double.vms if vm.status == "running"] == ["node05", "node06"]
+        assert {vm.name: vm.status for vm in bare.double.vms} == {
+            "node05": "running",
+            "node06": "running",
+        }
 
 
 class TestAVmThatIsOurs:
@@ -257,11 +258,14 @@ class TestSomebodyElses:
         assert "choose another vmid, or another address" in said
         assert stage.writes == []
 
+    def test_container_is_refused_with_reads_only(self, stage):
+        stage.double.add_ct(145, "node05", config={"tags": "llmgw"})
+        assert "VMID 145 is taken by the container node05 on pve1" in problems(stage.build())
+        assert stage.writes == []
+
     def test_vm_that_the_token_may_not_see_is_refused_too(self, stage):
         rights = stage.double.acl[TOKEN]
-        stage.double.acl[TOKEN] = [
-            (path, privileges - {"VM.Audit"}) for path, privileges in rights
-        ]
+        stage.double.acl[TOKEN] = [(path, privileges - {"VM.Audit"}) for path, privileges in rights]
         stage.double.add_vm(145, "hidden", status="running")
         said = problems(stage.build())
         assert "VMID 145 is taken by something that the token may not see" in said
@@ -420,9 +424,7 @@ class TestDevices:
         assert creation["bios"] == "ovmf"
         assert creation["balloon"] == "0"
         assert creation["hostpci0"] == creation["hostpci1"] == "mapping=l40s,pcie=1"
-        assert creation["efidisk0"] == (
-            "local-lvm:1,format=raw,efitype=4m,pre-enrolled-keys=False"
-        )
+        assert creation["efidisk0"] == ("local-lvm:1,format=raw,efitype=4m,pre-enrolled-keys=False")
         assert "scsi1" in stage.vm.config
         assert "ide2" not in stage.vm.config
 
@@ -472,8 +474,10 @@ class TestPreflight:
             "vm_gateway 10.9.0.1 is no address in 10.0.0.0/24",
             "vm_user is not set",
             "vm_ssh_keys is empty",
-            "the storage local takes no import: switch that content type on "
-            "(pvesm set local --content iso,vztmpl,import)",
+            (
+                "the storage local takes no import: switch that content type on "
+                "(pvesm set local --content iso,vztmpl,import)"
+            ),
             "the storage local-lvm is not active on pve1",
             "pve1 has no bridge vmbr7: vm_bridge is one of vmbr0",
         ):
@@ -562,17 +566,20 @@ class TestTheApi:
 
 
 class TestTheSecret:
-    def test_is_nowhere_but_in_the_request(self, stage, tmp_path):
-        log = tmp_path / "ansible.log"
-        stage.controller.environ["ANSIBLE_LOG_PATH"] = str(log)
-        argv = _ArgvWatch()
-        with argv:
-            built = stage.build("-vvvv", "--diff")
-        assert built.rc == 0, built.output
-        stage.finished_vm()
-        failed = stage.build("-vvvv", "--diff", vm_vmid=146, vm_name="node06", vm_node="nowhere")
-        assert failed.rc == 2
+    def test_is_in_no_output_log_diff_result_process_list_or_facts_cache(self, stage, tmp_path):
+        places = [tmp_path / "log", tmp_path / "facts"]
+        environ = {
+            "ANSIBLE_LOG_PATH": str(places[0]),
+            "ANSIBLE_CACHE_PLUGIN": "jsonfile",
+            "ANSIBLE_CACHE_PLUGIN_CONNECTION": str(places[1]),
+        }
+        with Processes() as processes:
+            built = stage.build("-vvvv", "--diff", environ=environ)
         told = (stage.controller.home / "told.jsonl").read_text()
-        for text in (built.output, failed.output, told, log.read_text(), argv.text):
-            assert SECRET not in text
-        assert "ansible-playbook" in argv.text
+        failed = stage.build("-vvvv", "--diff", environ=environ, vm_name="node06")
+        assert (built.rc, failed.rc) == (0, 2)
+        told += (stage.controller.home / "told.jsonl").read_text()
+        facts = "".join(file.read_text() for file in places[1].glob("*"))
+        seen = [built.output, failed.output, told, processes.text, places[0].read_text(), facts]
+        assert "ansible-playbook" in processes.text
+        assert [text for text in seen if SECRET in text] == []
