@@ -14,8 +14,8 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 import yaml
 
 from llmgw.config import secrets, shape
+from llmgw.config.declaring import About, Form
 from llmgw.config.legality import NAMES, PORTS, given, legal, nearest, section
-from llmgw.config.settings import About, Form
 from llmgw.config.shape import joined
 from llmgw.errors import CatalogInvalid, Invalid, Problem
 from llmgw.kit import addresses, units

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from llmgw.config import shape
-from llmgw.config.settings import AgentSettings, Form, ServerSettings
+from llmgw.config.declaring import Form
+from llmgw.config.settings import AgentSettings, ServerSettings
 from llmgw.config.shape import Key, joined
 from llmgw.domain.catalog import Model
 from llmgw.kit import units

@@ -1,71 +1,29 @@
 """What can be set: one frozen group of values a section of ``server.yaml`` and ``agent.yaml``.
 
-A field's name is its key in the file; its ``setting`` holds default, meaning and bounds, and
-``config.reading`` and ``config.reference`` live from these alone.
+A field's name is its key in the file; ``config.reading`` and ``config.reference`` live from what
+is declared here alone.
 Every role imports this module, the gateway's workers too, so it needs the standard library only.
 """
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Literal, TypeVar
+from typing import Literal
 
+from llmgw.config.declaring import (
+    MIB,
+    Address,
+    Bytes,
+    PortRange,
+    Seconds,
+    SecretReference,
+    Url,
+    required,
+    setting,
+    texts_by_name,
+)
 from llmgw.domain.catalog import Model
-
-_T = TypeVar("_T")
-
-ABOUT = "about"
-"""The key under which a field's ``About`` lies in its dataclass metadata."""
-
-MIB = 1024 * 1024
-
-
-class Form(enum.Enum):
-    """How a text in a file is to be read where its Python type does not say it."""
-
-    SECONDS = "a duration such as 2s, 15m, 1h, 250ms or a number of seconds"
-    BYTES = "a size such as 64KiB, 32MiB, 1GiB or a number of bytes"
-    ADDRESS = "an address such as :8080, 127.0.0.1:8080 or [::1]:8080"
-    URL = "an address such as http://10.0.0.5:8000"
-    SECRET = "a reference: @/path/to/file or ${NAME} of an environment variable"  # noqa: S105 - words
-
-
-Seconds = Annotated[float, Form.SECONDS]
-Bytes = Annotated[int, Form.BYTES]
-Address = Annotated[str, Form.ADDRESS]
-Url = Annotated[str, Form.URL]
-SecretReference = Annotated[str, Form.SECRET]
-PortRange = tuple[int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class About:
-    """What a setting means and how far its value may go; bounds are inclusive."""
-
-    meaning: str
-    at_least: float | None = None
-    at_most: float | None = None
-
-
-def setting(
-    default: _T, meaning: str, *, at_least: float | None = None, at_most: float | None = None
-) -> _T:
-    """A field with its default, its effect in one sentence, and bounds of its number."""
-    about = About(meaning=meaning, at_least=at_least, at_most=at_most)
-    made: _T = field(default=default, metadata={ABOUT: about})
-    return made
-
-
-def _mapping(meaning: str) -> Mapping[str, str]:
-    made: Mapping[str, str] = field(default_factory=dict, metadata={ABOUT: About(meaning)})
-    return made
-
-
-def _about(meaning: str) -> dict[str, About]:
-    return {ABOUT: About(meaning)}
-
 
 # Both roles
 
@@ -86,9 +44,9 @@ class LogSettings:
 class TlsFiles:
     """The three files of one end of a mutual TLS connection, in PEM form."""
 
-    ca: str = field(metadata=_about("Certificate of the private CA that signed the other end."))
-    cert: str = field(metadata=_about("This end's own certificate."))
-    key: str = field(metadata=_about("The key of `cert`."))
+    ca: str = field(metadata=required("Certificate of the private CA that signed the other end."))
+    cert: str = field(metadata=required("This end's own certificate."))
+    key: str = field(metadata=required("The key of `cert`."))
 
 
 # Server
@@ -224,9 +182,9 @@ class ControlSettings:
 class StaticEndpoint:
     """An OpenAI-compatible server that is routed to as it is, without a control plane."""
 
-    id: str = field(metadata=_about("Its name in logs and metrics."))
-    url: Url = field(metadata=_about("Where it answers, without `/v1`."))
-    models: tuple[str, ...] = field(metadata=_about("Names of the models that it serves."))
+    id: str = field(metadata=required("Its name in logs and metrics."))
+    url: Url = field(metadata=required("Where it answers, without `/v1`."))
+    models: tuple[str, ...] = field(metadata=required("Names of the models that it serves."))
     engine: Literal["", "vllm", "sglang", "llamacpp", "sim"] = setting(
         "", "What it is; unset means: found by asking it."
     )
@@ -277,8 +235,8 @@ class ServerSettings:
 class FabricAdapters:
     """The adapters of this node on one fast network."""
 
-    name: str = field(metadata=_about("The fabric's name, the same on all its nodes."))
-    hcas: tuple[str, ...] = field(metadata=_about("Adapters, for example `mlx5_0`."))
+    name: str = field(metadata=required("The fabric's name, the same on all its nodes."))
+    hcas: tuple[str, ...] = field(metadata=required("Adapters, for example `mlx5_0`."))
     rate_gbps: int | None = setting(
         None, "Rate of one adapter; unset means: as the adapter says.", at_least=1
     )
@@ -369,7 +327,7 @@ class AgentSettings:
         "Address on which engines listen; unset means: the one on the way to the control plane.",
     )
     mgmt_interface: str = setting("", "Network interface of `mgmt_addr`.")
-    labels: Mapping[str, str] = _mapping(
+    labels: Mapping[str, str] = texts_by_name(
         "Free words that `node_selector` of a profile can ask for."
     )
     heartbeat_interval: Seconds = setting(5.0, "Time between two heartbeats.", at_least=0.1)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from llmgw.config.settings import ABOUT, About
+from llmgw.config.declaring import ABOUT, About
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,9 @@ import socket
 
 import pytest
 
+from llmgw.config.declaring import Form
 from llmgw.config.loading import load_agent, load_server
-from llmgw.config.settings import AgentSettings, Form, ServerSettings, TlsFiles
+from llmgw.config.settings import AgentSettings, ServerSettings, TlsFiles
 from llmgw.errors import SettingsInvalid
 
 MODEL = """
