@@ -82,17 +82,16 @@ def _address_problems(given: Mapping[str, Any]) -> list[str]:
         network = ipaddress.ip_interface(address).network
     except ValueError:
         return [f"vm_ip {address} is no address with a prefix such as 10.0.0.145/24"]
-    problems = []
     if "/" not in address:
-        problems.append(
-            f"vm_ip {address} has no prefix: write {address}/24, or what the network has"
-        )
+        return [f"vm_ip {address} has no prefix: write {address}/24, or what the network has"]
+    problems = []
     if not given["vmid"]:
         try:
             _names.default_vmid(address, given["vmid_base"])
         except ValueError as error:
             problems.append(str(error))
-    if gateway and not _is_in(gateway, network):
+    # A machine alone in its network has its gateway outside of it.
+    if gateway and network.num_addresses > 1 and not _is_in(gateway, network):
         problems.append(f"vm_gateway {gateway} is no address in {network}")
     return problems
 
