@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import enum
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Coroutine
+from typing import Any, Protocol
 
 from llmgw.errors import Unreachable
 from llmgw.gateway.breaker import Outcome, Permit
 from llmgw.gateway.endpoints import LiveEndpoint
 from llmgw.gateway.framing import Framing
-from llmgw.gateway.outcomes import ENDINGS, Ending, Then, Verdict, judge_loading, judge_status
+from llmgw.gateway.outcomes import ENDINGS, PASS_ON, VERDICTS, Ending, Then, Verdict, judge_loading
 from llmgw.gateway.responses import ResponseHead
 from llmgw.gateway.upstream import UpstreamConnection
-from llmgw.kit.tasks import Tasks
 
 
 class Owner(Protocol):
@@ -37,8 +36,16 @@ class Owner(Protocol):
         """The attempt is over, without an answer."""
         ...
 
+    def on_success(self, head: ResponseHead, body: bytes) -> None:
+        """The attempt is over, with a whole 2xx answer that came at once."""
+        ...
+
     def on_answer(self, data: bytes, *, is_whole: bool) -> None:
         """The attempt is over, with the first bytes of an answer's body or all that there are."""
+        ...
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run what has to wait."""
         ...
 
 
@@ -54,25 +61,25 @@ class Phase(enum.Enum):
 
 
 class Attempt:
-    """See the module; counted in by ``live.begin``, it counts itself out.
+    """See the module; it counts itself in and out of its endpoint.
 
+    ``wants_payload`` is set by the owner of a client that gets the bare payload.
     ``head``, ``verdict``, ``framing`` and ``connection`` are there once it is answered.
     """
 
     __slots__ = (
         "_dialling",
         "_held",
-        "_keeps_payload",
         "_owner",
         "_permit",
         "_request",
-        "_tasks",
         "connection",
         "framing",
         "head",
         "live",
         "phase",
         "verdict",
+        "wants_payload",
     )
 
     head: ResponseHead
@@ -80,23 +87,24 @@ class Attempt:
     framing: Framing | None
     connection: UpstreamConnection
 
-    def __init__(self, owner: Owner, live: LiveEndpoint, permit: Permit, *, tasks: Tasks) -> None:
+    def __init__(self, owner: Owner, live: LiveEndpoint) -> None:
         self._owner = owner
-        self._permit = permit
-        self._tasks = tasks
-        self._request: Iterable[bytes] = ()
-        self._keeps_payload = False
+        self._permit = Permit.ORDINARY
+        self._request = b""
         self._dialling: asyncio.Task[None] | None = None
         self._held = b""
         self.framing = None
         self.live = live
         self.phase = Phase.NEW
+        self.wants_payload = False
 
-    def start(self, request: Iterable[bytes], *, keeps_payload: bool) -> None:
-        """Send on a connection at hand, else on a fresh one."""
+    def start(self, request: bytes, permit: Permit) -> None:
+        """Send on a connection at hand, else on a fresh one; ``permit`` is the breaker's."""
         self._request = request
-        self._keeps_payload = keeps_payload
-        connection = self.live.pool.take()
+        self._permit = permit
+        live = self.live
+        live.inflight += 1
+        connection = live.pool.take()
         if connection is None:
             self._dial()
         else:
@@ -138,16 +146,25 @@ class Attempt:
             self.live.inflight -= 1
 
     def on_whole(self, head: ResponseHead, body: bytes) -> None:
-        """See ``upstream.Receiver``."""
-        self.head = head
-        self.verdict = judge_status(head.status)
-        self._answer(body, is_whole=True)
+        """See ``upstream.Receiver``; the most common end of an attempt, so it takes no detour."""
+        verdict = VERDICTS.get(head.status, PASS_ON)
+        if verdict.then is Then.COMMIT:
+            self.phase = Phase.OVER
+            live = self.live
+            live.inflight -= 1
+            if not live.breaker.is_calm:
+                live.learn(verdict.breaker, self._permit)
+            self._owner.on_success(head, body)
+        else:
+            self.head = head
+            self.verdict = verdict
+            self._answer(body, is_whole=True)
 
     def on_head(self, head: ResponseHead) -> None:
         """See ``upstream.Receiver``."""
         self.phase = Phase.HEAD
         self.head = head
-        self.verdict = judge_status(head.status)
+        self.verdict = VERDICTS.get(head.status, PASS_ON)
         self.framing = self.connection.framing
         self._owner.on_head()
         if self.verdict.then is not Then.COMMIT:
@@ -175,7 +192,7 @@ class Attempt:
 
     def _dial(self) -> None:
         self.phase = Phase.DIAL
-        self._dialling = self._tasks.spawn("dial", self._dial_and_send())
+        self._dialling = self._owner.spawn(self._dial_and_send())
 
     async def _dial_and_send(self) -> None:
         try:
@@ -191,7 +208,7 @@ class Attempt:
         self.phase = Phase.SENT
         self.connection = connection
         self._owner.on_sent()
-        connection.send(self._request, self, keeps_payload=self._keeps_payload)
+        connection.send(self._request, self)
 
     def _answer_without_body(self) -> None:
         if self.phase is Phase.HEAD:
@@ -215,6 +232,6 @@ class Attempt:
     def _close(self, outcome: Outcome) -> None:
         if self.phase is not Phase.OVER:
             self.phase = Phase.OVER
-            self._request = ()
+            self._request = b""
             self.live.learn(outcome, self._permit)
             self.live.inflight -= 1

@@ -85,9 +85,9 @@ class ClientConnection(asyncio.Protocol):
         "_stalled_at",
         "_stalled_bytes",
         "_transport",
-        "_work",
         "due_at",
         "is_paused",
+        "work",
         "write",
     )
 
@@ -99,7 +99,7 @@ class ClientConnection(asyncio.Protocol):
             limits=reception.limits, budget=reception.budget, now=reception.clock.monotonic
         )
         self._exchange: Exchange | None = None  # the one that is being answered
-        self._work: Work | None = None
+        self.work: Work | None = None
         self._hangup: Hangup | None = None
         self._ahead = b""
         self._has_eof = False
@@ -137,7 +137,7 @@ class ClientConnection(asyncio.Protocol):
         self._has_eof = True
         if self._exchange is None or self._is_deaf:
             return False
-        if self._exchange.is_http10 or self._work is None or self._work.has_begun_answer:
+        if self._exchange.is_http10 or self.work is None or self.work.has_begun_answer:
             self._transport.abort()
         else:
             self._hangup = Hangup(self._transport, on_gone=self._transport.abort)
@@ -147,7 +147,7 @@ class ClientConnection(asyncio.Protocol):
         """The client is gone."""
         self._reception.leave(self)
         self._is_deaf = True
-        work = self._work
+        work = self.work
         self._forget_exchange()
         self._reader.close()
         if work is not None:
@@ -158,29 +158,25 @@ class ClientConnection(asyncio.Protocol):
         self.is_paused = True
         self._stalled_at = self._reception.looked_at
         self._stalled_bytes = self._transport.get_write_buffer_size()
-        if self._work is not None:
-            self._work.on_paused()
+        if self.work is not None:
+            self.work.on_paused()
 
     def resume_writing(self) -> None:
         """It has caught up."""
         self.is_paused = False
-        if self._work is not None:
-            self._work.on_resumed()
+        if self.work is not None:
+            self.work.on_resumed()
 
     # What the work under way calls
 
-    def carry(self, work: Work) -> None:
-        """See ``ports.Client``."""
-        self._work = work
-
     def closes_after(self, exchange: Exchange) -> bool:
         """See ``ports.Client``."""
-        has_more = bool(self._ahead or self._reader.complete)
-        return (
+        exchange.closes = (
             not exchange.keeps_open
             or self._reception.is_draining
-            or (self._has_eof and not has_more)
+            or (self._has_eof and not self._ahead and not self._reader.complete)
         )
+        return exchange.closes
 
     def send(self, answer: Answer, exchange: Exchange) -> None:
         """See ``ports.Client``."""
@@ -193,14 +189,15 @@ class ClientConnection(asyncio.Protocol):
                 is_head=exchange.method == b"HEAD",
             )
         )
-        self.finish(closes=closes)
+        self.finish()
 
-    def finish(self, *, closes: bool) -> None:
+    def finish(self) -> None:
         """See ``ports.Client``."""
-        self._exchange = self._work = None
+        exchange = self._exchange
+        self._exchange = self.work = None
         if self._hangup is not None:
             self._forget_exchange()
-        if closes:
+        if exchange is None or exchange.closes:
             self._shut()
             return
         self.due_at = self._reception.looked_at + _IDLE_S
@@ -233,8 +230,8 @@ class ClientConnection(asyncio.Protocol):
 
     def cancel(self) -> None:
         """End whatever is under way, now."""
-        if self._work is not None:
-            self._work.cancel()
+        if self.work is not None:
+            self.work.cancel()
         else:
             self._transport.abort()
 
@@ -244,22 +241,21 @@ class ClientConnection(asyncio.Protocol):
 
     def on_routes_changed(self) -> None:
         """Tell the work under way that a new table was taken over."""
-        if self._work is not None:
-            self._work.on_routes_changed()
+        if self.work is not None:
+            self.work.on_routes_changed()
 
     def _serve_complete(self) -> None:
         """Serve what has come whole, as long as each answer is given at once."""
-        complete = self._reader.complete
-        while self._exchange is None and not self._is_deaf:
-            if not complete:
-                self._wait_for_rest()
-                return
-            self._exchange = exchange = complete.pop(0)
+        reader = self._reader
+        while reader.complete and self._exchange is None and not self._is_deaf:
+            self._exchange = exchange = reader.complete.pop(0)
             self.due_at = NEVER
             try:
                 self._reception.service.serve(self, exchange)
             except Exception as error:  # noqa: BLE001 - the outermost edge of a request
                 self._crash(exchange, error)
+        if (reader.begun or reader.refusal) and self._exchange is None and not self._is_deaf:
+            self._wait_for_rest()
 
     def _crash(self, exchange: Exchange, error: Exception) -> None:
         _log.error("request_failed", request_id=exchange.request_id, exc=error)
@@ -267,7 +263,7 @@ class ClientConnection(asyncio.Protocol):
             self._answer_refusal(Refusal(Code.INTERNAL), exchange)
 
     def _wait_for_rest(self) -> None:
-        """Between requests, or in the middle of one."""
+        """A request has begun and not yet come whole, or never will."""
         reader = self._reader
         if reader.refusal is not None:
             unread = Exchange(self._reception.budget, self._reception.clock.monotonic())
@@ -321,8 +317,8 @@ class ClientConnection(asyncio.Protocol):
     def _overdue(self) -> None:
         if self._is_deaf:
             self._transport.abort()
-        elif self._work is not None:
-            self._work.on_overdue()
+        elif self.work is not None:
+            self.work.on_overdue()
         elif self._reader.begun is not None:
             self._answer_refusal(Refusal(Code.BODY_TIMEOUT), self._reader.begun)
         else:
@@ -338,7 +334,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _forget_exchange(self) -> None:
         self._exchange = None
-        self._work = None
+        self.work = None
         if self._hangup is not None:
             self._hangup.stop()
             self._hangup = None

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from typing import Any
 
 from llmgw.config.settings import DispatchSettings
 from llmgw.domain.routes import ModelState, RoutedModel
 from llmgw.gateway import headers, picking
 from llmgw.gateway.attempt import Attempt
+from llmgw.gateway.breaker import Permit
 from llmgw.gateway.describing import rewrite_model
 from llmgw.gateway.endpoints import LiveEndpoint, Registry
 from llmgw.gateway.exchange import Exchange, State
@@ -25,6 +27,7 @@ from llmgw.gateway.outcomes import ENDINGS, Ending, Then
 from llmgw.gateway.ports import NEVER, Client
 from llmgw.gateway.relaying import Manner, Relay
 from llmgw.gateway.replies import Code, Refusal
+from llmgw.gateway.responses import ResponseHead
 from llmgw.kit import logs
 from llmgw.kit.backoff import Backoff
 from llmgw.kit.tasks import Tasks
@@ -85,7 +88,7 @@ class Dispatch:
     def start(self) -> None:
         """Take the request on; from here on its client's connection talks to this object."""
         self._shared.meter.inflight += 1
-        self._client.carry(self)
+        self._client.work = self
         self._next()
 
     @property
@@ -117,7 +120,7 @@ class Dispatch:
         """See ``ports.Work``: leave an endpoint that left, and wait no longer for one that came."""
         model = self._model.name
         if self._timer is not None:
-            owners = self._shared.registry.owners(model)
+            owners = self._shared.registry.owners.get(model, ())
             if any(one.is_ready and one not in self._tried for one in owners):
                 self._wake()
         elif self._attempt is not None and not self._attempt.live.serves(model):
@@ -157,6 +160,10 @@ class Dispatch:
         else:
             self._next_elsewhere()
 
+    def on_success(self, head: ResponseHead, body: bytes) -> None:
+        """See ``attempt.Owner``."""
+        self._answer_at_once(head, body)
+
     def on_answer(self, data: bytes, *, is_whole: bool) -> None:
         """See ``attempt.Owner``: commit to this answer, or try elsewhere."""
         attempt = self._attempt
@@ -173,10 +180,14 @@ class Dispatch:
         else:
             self._commit(attempt, data, is_whole=is_whole)
 
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """See ``attempt.Owner``."""
+        return self._shared.tasks.spawn("dial", work)
+
     def _next(self) -> None:
         """Send to the best endpoint that this round has not tried."""
         exchange, shared = self._exchange, self._shared
-        owners = shared.registry.owners(self._model.name)
+        owners = shared.registry.owners.get(self._model.name, ())
         now = shared.now()
         if exchange.attempts and now >= self._deadline():
             self._refuse(_too_late(owners))
@@ -184,30 +195,30 @@ class Dispatch:
         key = exchange.request_id.encode()
         live = picking.pick(owners, tried=self._tried, now=now, key=key)
         if live is not None:
-            self._send_to(live, is_forced=False)
+            breaker = live.breaker
+            self._send_to(live, Permit.ORDINARY if breaker.is_closed else breaker.take(now))
         elif (live := picking.pick_last_resort(owners, tried=self._tried)) is not None:
-            self._send_to(live, is_forced=True)
+            self._send_to(live, live.breaker.take(now, is_forced=True))
         else:
             self._end_round(owners, now)
 
-    def _send_to(self, live: LiveEndpoint, *, is_forced: bool) -> None:
-        permit = live.begin(is_forced=is_forced)
+    def _send_to(self, live: LiveEndpoint, permit: Permit) -> None:
         exchange = self._exchange
         exchange.attempts += 1
         exchange.endpoint_id = live.facts.endpoint_id
-        name = live.facts.upstream_model or self._model.name
+        name = live.facts.upstream_model or exchange.model_name
         body = exchange.body
         if name != exchange.asked_name:
             body = rewrite_model(body, name)
-        head = headers.engine_request(
-            path=live.path_prefix + exchange.path,
-            endpoint_fields=live.fields,
-            request_id=exchange.request_id,
-            client_fields=exchange.headers,
-            body_bytes=len(body),
+        request = b"%b%bcontent-length: %d\r\n\r\n%b" % (
+            live.request_line(exchange.path),
+            headers.from_client(exchange),
+            len(body),
+            body,
         )
-        self._attempt = attempt = Attempt(self, live, permit, tasks=self._shared.tasks)
-        attempt.start((head, body), keeps_payload=exchange.is_http10)
+        self._attempt = attempt = Attempt(self, live)
+        attempt.wants_payload = exchange.is_http10
+        attempt.start(request, permit)
 
     def _next_elsewhere(self) -> None:
         if self._attempt is not None:
@@ -233,21 +244,15 @@ class Dispatch:
     def _commit(self, attempt: Attempt, data: bytes, *, is_whole: bool) -> None:
         """From here on the answer is this engine's, whatever happens."""
         exchange, client, framing = self._exchange, self._client, attempt.framing
+        if framing is None:
+            attempt.finish(is_truncated=False)
+            self._answer_at_once(attempt.head, data)
+            return
         exchange.status = attempt.head.status
         exchange.first_byte_at = self._shared.now()
         client.due_at = NEVER
-        closes = client.closes_after(exchange) or (framing is not None and framing.ends_at_close())
-        head = headers.answer_head(
-            attempt.head,
-            request_id=exchange.request_id,
-            served_model=self._model.name,
-            attempts=exchange.attempts,
-            is_chunk_aware=not exchange.is_http10,
-            closes=closes,
-        )
-        if framing is None:
-            self._answer_at_once(head + data, closes=closes)
-            return
+        exchange.closes = client.closes_after(exchange) or framing.ends_at_close()
+        head = headers.answer_head(attempt.head, exchange)
         exchange.forget_content()
         self._relay = relay = Relay(
             client,
@@ -257,7 +262,6 @@ class Dispatch:
                 request_id=exchange.request_id,
                 is_events=attempt.head.is_events and exchange.status < 300,
                 is_bare=exchange.is_http10,
-                closes=closes,
             ),
             on_end=self._on_relayed,
         )
@@ -266,19 +270,22 @@ class Dispatch:
         else:
             relay.begin(head, data)
 
-    def _answer_at_once(self, answer: bytes, *, closes: bool) -> None:
+    def _answer_at_once(self, head: ResponseHead, body: bytes) -> None:
         """Pass on an answer that came whole in one read: the most common case needs no relay."""
-        if self._attempt is not None:
-            self._attempt.finish(is_truncated=False)
-        self._settle(_state(self._exchange.status))
-        self._client.write(answer)
-        self._client.finish(closes=closes)
+        exchange, client = self._exchange, self._client
+        exchange.status = status = head.status
+        exchange.first_byte_at = self._shared.now()
+        client.closes_after(exchange)
+        answer = headers.answer_head(head, exchange) + body
+        self._settle(State.COMPLETED if status < 300 else State.FAILED)
+        client.write(answer)
+        client.finish()
 
     def _on_relayed(self, is_truncated: bool) -> None:  # noqa: FBT001 - the one word it brings
         self._exchange.is_truncated = is_truncated
         if self._attempt is not None:
             self._attempt.finish(is_truncated=is_truncated and not self._is_cancelled)
-        self._settle(_state(self._exchange.status))
+        self._settle(State.COMPLETED if self._exchange.status < 300 else State.FAILED)
 
     def _refuse(self, refusal: Refusal) -> None:
         exchange = self._exchange
@@ -321,10 +328,6 @@ class Dispatch:
 
     def _was_last_attempt(self) -> bool:
         return self._exchange.attempts >= self._shared.settings.max_attempts
-
-
-def _state(status: int) -> State:
-    return State.COMPLETED if status < 300 else State.FAILED
 
 
 def _nobody(model: RoutedModel, owners: tuple[LiveEndpoint, ...], now: float) -> Refusal:

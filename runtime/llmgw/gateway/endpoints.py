@@ -7,7 +7,7 @@ one that comes back under another address is another process and starts afresh.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 from llmgw.domain.routes import Endpoint, EndpointState, RouteTable
 from llmgw.errors import Invalid
@@ -24,14 +24,14 @@ class LiveEndpoint:
 
     __slots__ = (
         "_address",
+        "_fields",
         "_now",
+        "_request_lines",
         "breaker",
         "facts",
-        "fields",
         "inflight",
         "is_listed",
         "is_ready",
-        "path_prefix",
         "pool",
         "priority",
         "salt",
@@ -50,7 +50,6 @@ class LiveEndpoint:
         self._address = Address.of(facts.url)
         self._now = now
         self.breaker = Breaker(rules)
-        self.path_prefix = self._address.path
         self.pool = Pool(self._address, dial_timeout_s=dial_timeout_s)
         self.salt = picking.salt(facts.endpoint_id)
         self.inflight = 0
@@ -63,7 +62,8 @@ class LiveEndpoint:
         self.is_ready = facts.state is EndpointState.READY
         self.weight = facts.weight or 1.0
         self.priority = facts.priority
-        self.fields = headers.of_endpoint(facts, host=self._address.authority)
+        self._fields = headers.of_endpoint(facts, host=self._address.authority)
+        self._request_lines: dict[bytes, bytes] = {}
 
     def leave(self) -> None:
         """It is no longer in the table; answers under way go on."""
@@ -75,15 +75,13 @@ class LiveEndpoint:
         """Whether it is listed for the model now, ready or draining."""
         return self.is_listed and model in self.facts.models
 
-    def begin(self, *, is_forced: bool = False) -> Permit:
-        """Count a request in, unless the breaker refuses; the attempt counts itself out."""
-        if self.breaker.is_closed:
-            self.inflight += 1
-            return Permit.ORDINARY
-        permit = self.breaker.take(self._now(), is_forced=is_forced)
-        if permit is not Permit.REFUSED:
-            self.inflight += 1
-        return permit
+    def request_line(self, path: bytes) -> bytes:
+        """The begin of a request's head: where it goes, and the fields that all of them carry."""
+        line = self._request_lines.get(path)
+        if line is None:
+            line = b"POST %b%b HTTP/1.1\r\n%b" % (self._address.path, path, self._fields)
+            self._request_lines[path] = line
+        return line
 
     def learn(self, outcome: Outcome, permit: Permit) -> None:
         """Tell the breaker how an attempt went that had ``permit``."""
@@ -91,7 +89,7 @@ class LiveEndpoint:
 
 
 class Registry:
-    """All live endpoints, and who serves which model."""
+    """All live endpoints; ``owners`` says who lists a model now, in the order of their ids."""
 
     def __init__(
         self, *, rules: BreakerRules, dial_timeout_s: float, now: Callable[[], float]
@@ -100,7 +98,7 @@ class Registry:
         self._dial_timeout_s = dial_timeout_s
         self._now = now
         self._by_id: dict[str, LiveEndpoint] = {}
-        self._owners: dict[str, tuple[LiveEndpoint, ...]] = {}
+        self.owners: Mapping[str, tuple[LiveEndpoint, ...]] = {}
 
     def replace(self, table: RouteTable) -> None:
         """Take a whole new table; what it does not list any more leaves."""
@@ -110,11 +108,7 @@ class Registry:
                 self._by_id[facts.endpoint_id] = live
         for live in before.values():
             live.leave()
-        self._owners = _owners(self._by_id.values())
-
-    def owners(self, model: str) -> tuple[LiveEndpoint, ...]:
-        """Who lists the model now, in the order of their ids."""
-        return self._owners.get(model, ())
+        self.owners = _owners(self._by_id.values())
 
     def all(self) -> Collection[LiveEndpoint]:
         """Every listed endpoint."""

@@ -45,7 +45,8 @@ class Exchange:
     """See the module.
 
     Names of fields are in lower case and repeated fields are joined; ``path`` is decoded once and
-    has no query; ``keeps_open`` says whether the client's connection may outlive the answer.
+    has no query; ``keeps_open`` says whether the client lets its connection outlive the answer,
+    ``closes`` that it will not.
     Times are monotonic seconds, 0 where the thing did not happen.
     """
 
@@ -56,6 +57,7 @@ class Exchange:
         "attempts",
         "body",
         "body_bytes",
+        "closes",
         "code",
         "ended_at",
         "endpoint_id",
@@ -86,7 +88,7 @@ class Exchange:
         self.method = b""
         self.path = b""
         self.headers: dict[bytes, bytes] = {}
-        self.is_http10 = self.is_probe = False
+        self.is_http10 = self.is_probe = self.closes = False
         self.keeps_open = False
         self.body = b""
         self.body_bytes = 0
@@ -119,8 +121,8 @@ class Exchange:
         self.body_bytes += len(piece)
         return True
 
-    def complete(self) -> None:
-        """The body has come whole."""
+    def join_body(self) -> None:
+        """The body has come whole: make it one."""
         if self._pieces is not None:
             self.body = b"".join(self._pieces)
             self._pieces = None

@@ -10,10 +10,10 @@ speaks of the connection or of the engine itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from http import HTTPStatus
 
 from llmgw.domain.routes import Endpoint
+from llmgw.gateway.exchange import Exchange
 from llmgw.gateway.replies import Answer
 from llmgw.gateway.responses import ResponseHead
 
@@ -65,29 +65,17 @@ def named_by_connection(value: bytes) -> frozenset[bytes]:
     return frozenset(word.strip() for word in value.lower().split(b",")) - _HARMLESS_CONNECTION
 
 
-def engine_request(
-    *,
-    path: bytes,
-    endpoint_fields: bytes,
-    request_id: str,
-    client_fields: Mapping[bytes, bytes],
-    body_bytes: int,
-) -> bytes:
-    """The head of a request to an engine."""
+def from_client(exchange: Exchange) -> bytes:
+    """The lines of an engine's request head that come from the client's request."""
+    fields = exchange.headers
+    lines = b"x-request-id: %b\r\n" % exchange.request_id.encode()
     named: frozenset[bytes] = frozenset()
-    if b"connection" in client_fields:
-        named = named_by_connection(client_fields[b"connection"])
-    passed = b""
+    if b"connection" in fields:
+        named = named_by_connection(fields[b"connection"])
     for name in _TO_ENGINE:
-        if name in client_fields and name not in named:
-            passed += b"%b: %b\r\n" % (name, client_fields[name])
-    return b"POST %b HTTP/1.1\r\n%bx-request-id: %b\r\n%bcontent-length: %d\r\n\r\n" % (
-        path,
-        endpoint_fields,
-        request_id.encode(),
-        passed,
-        body_bytes,
-    )
+        if name in fields and name not in named:
+            lines += b"%b: %b\r\n" % (name, fields[name])
+    return lines
 
 
 def of_endpoint(endpoint: Endpoint, *, host: bytes) -> bytes:
@@ -98,42 +86,37 @@ def of_endpoint(endpoint: Endpoint, *, host: bytes) -> bytes:
     return lines
 
 
-def answer_head(
-    head: ResponseHead,
-    *,
-    request_id: str,
-    served_model: str,
-    attempts: int,
-    is_chunk_aware: bool,
-    closes: bool,
-) -> bytes:
+def answer_head(head: ResponseHead, exchange: Exchange) -> bytes:
     """The head of an engine's answer as the client gets it, up to and with the empty line.
 
-    A client that is not ``is_chunk_aware`` hears no word of chunks.
+    A client that speaks HTTP/1.0 hears no word of chunks.
     """
     dropped = _NOT_TO_CLIENT
     if head.connection:
         dropped |= named_by_connection(head.connection)
     if head.is_events:
         dropped |= _NOT_WITH_EVENTS
-    if not is_chunk_aware:
+    if exchange.is_http10:
         dropped |= _ABOUT_CHUNKS
-    passed = [b"%b: %b\r\n" % field for field in head.fields if field[0] not in dropped]
+    passed = b""
+    for field in head.fields:
+        if field[0] not in dropped:
+            passed += b"%b: %b\r\n" % field
     return _ANSWER_HEAD % (
-        status_line(head.status),
-        b"".join(passed),
-        request_id.encode(),
-        served_model.encode(),
-        attempts,
+        _STATUS_LINES.get(head.status) or _plain_status_line(head.status),
+        passed,
+        exchange.request_id.encode(),
+        exchange.model_name.encode(),
+        exchange.attempts,
         _FOR_EVENTS if head.is_events else b"",
-        _CLOSE if closes else b"",
+        _CLOSE if exchange.closes else b"",
     )
 
 
 def own_answer(answer: Answer, *, request_id: str, closes: bool, is_head: bool = False) -> bytes:
     """Head and body of an answer of our own; a HEAD request gets the head alone."""
     lines = [
-        status_line(answer.status),
+        _STATUS_LINES[answer.status],
         b"content-type: %b\r\n" % answer.content_type,
         b"content-length: %d\r\n" % len(answer.body),
         b"x-request-id: %b\r\n" % request_id.encode(),
@@ -145,6 +128,6 @@ def own_answer(answer: Answer, *, request_id: str, closes: bool, is_head: bool =
     return b"".join(lines)
 
 
-def status_line(status: int) -> bytes:
-    """The first line of an answer; a status that nobody registered gets no phrase."""
-    return _STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status
+def _plain_status_line(status: int) -> bytes:
+    """The first line for a status that nobody registered: without a phrase."""
+    return b"HTTP/1.1 %d \r\n" % status

@@ -105,7 +105,7 @@ class LocalRoutes:
         return entry | {"llmgw": {"state": state}}
 
     def _state(self, model: RoutedModel) -> ModelState | None:
-        if any(one.is_ready for one in self._registry.owners(model.name)):
+        if any(one.is_ready for one in self._registry.owners.get(model.name, ())):
             return ModelState.READY
         return model.state if model.state in _OFFERED_UNREADY else None
 

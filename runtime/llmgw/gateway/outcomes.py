@@ -54,7 +54,7 @@ ENDINGS = {
 }
 
 _COMMIT = Verdict(Then.COMMIT, Outcome.OK)  # 11, 12
-_PASS_ON = Verdict(Then.ANSWER, Outcome.NEUTRAL)  # 13, 17, and what an engine cannot do
+PASS_ON = Verdict(Then.ANSWER, Outcome.NEUTRAL)  # 13, 17, and what an engine cannot do
 _OUR_KEY_REFUSED = Verdict(Then.ANSWER, Outcome.FAILED, Code.UPSTREAM_AUTH_FAILED)  # 17
 _ELSEWHERE = Verdict(Then.RETRY, Outcome.NEUTRAL)  # 14, 16
 _FAILING = Verdict(Then.RETRY, Outcome.FAILED)  # 18
@@ -69,15 +69,11 @@ def _judge(status: int) -> Verdict:
         return _ELSEWHERE
     if status >= 500 and status not in {501, 505}:
         return _FAILING
-    return _PASS_ON
+    return PASS_ON
 
 
-_BY_STATUS = {status: _judge(status) for status in range(200, 600)}
-
-
-def judge_status(status: int) -> Verdict:
-    """What the status of an engine's head means on a route that runs a model."""
-    return _BY_STATUS.get(status, _PASS_ON)
+VERDICTS = {status: _judge(status) for status in range(200, 600)}
+"""What the status of an engine's head means on a route that runs a model; else ``PASS_ON``."""
 
 
 def judge_loading(verdict: Verdict, *, status: int, body: bytes) -> Verdict:

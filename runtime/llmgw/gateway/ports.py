@@ -32,6 +32,8 @@ class RouteSource(Protocol):
 class Client(Protocol):
     """The connection of the client whose request is under way.
 
+    Whoever takes its request on sets ``work`` and is told what the client does until its answer is
+    complete.
     ``write`` passes bytes of an engine's answer on and never blocks; ``is_paused`` says that more
     would only pile up; at ``due_at`` the work is told that it is overdue.
     """
@@ -39,20 +41,17 @@ class Client(Protocol):
     is_paused: bool
     due_at: float
     write: Callable[[bytes], object]
-
-    def carry(self, work: Work) -> None:
-        """Tell ``work`` about the client from now on."""
-        ...
+    work: Work | None
 
     def send(self, answer: Answer, exchange: Exchange) -> None:
         """A whole answer of our own, which ends the request."""
         ...
 
     def closes_after(self, exchange: Exchange) -> bool:
-        """Whether the connection ends with this request's answer."""
+        """Whether the connection ends with this answer; the exchange remembers it."""
         ...
 
-    def finish(self, *, closes: bool) -> None:
+    def finish(self) -> None:
         """The answer is complete."""
         ...
 

@@ -29,7 +29,6 @@ class Manner:
     request_id: str
     is_events: bool  # a stream of events, which must say that it is complete
     is_bare: bool  # the client gets the payload without the engine's framing
-    closes: bool  # the client's connection ends with it
 
 
 class Relay:
@@ -156,4 +155,4 @@ class Relay:
 
     def _end(self) -> None:
         self._on_end(False)
-        self._client.finish(closes=self._manner.closes)
+        self._client.finish()

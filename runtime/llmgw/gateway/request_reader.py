@@ -137,7 +137,8 @@ class RequestReader:
         if exchange is None or self.refusal is not None:
             return
         exchange.keeps_open = self._parser.should_keep_alive() and not exchange.is_http10
-        exchange.complete()
+        if len(exchange.body) != exchange.body_bytes:
+            exchange.join_body()
         self.complete.append(exchange)
         self.begun = None
         self._is_in_head = True

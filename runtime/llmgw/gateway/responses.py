@@ -37,6 +37,10 @@ class ResponseHead:
         "status",
     )
 
+    # The parser looks for these callbacks, and finds sooner that there are none.
+    on_status = on_body = on_message_begin = on_message_complete = None
+    on_chunk_header = on_chunk_complete = None
+
     def __init__(self, head: bytes) -> None:
         """Parse; raises ``HeadBroken``."""
         self.fields: list[tuple[bytes, bytes]] = []

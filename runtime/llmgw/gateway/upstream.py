@@ -8,7 +8,6 @@ retries or clients.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from typing import Protocol, cast
 
 from llmgw.gateway.framing import Framing, FramingBroken
@@ -35,7 +34,9 @@ class BodyReceiver(Protocol):
 
 
 class Receiver(BodyReceiver, Protocol):
-    """Who gets an answer from its begin."""
+    """Who gets an answer from its begin, with a framing that keeps the bare payload if wanted."""
+
+    wants_payload: bool
 
     def on_whole(self, head: ResponseHead, body: bytes) -> None:
         """A whole answer of announced length that came at once; nothing else is called then."""
@@ -71,7 +72,6 @@ class UpstreamConnection(asyncio.Protocol):
         "_is_paused",
         "_keeper",
         "_keeps_open",
-        "_keeps_payload",
         "_receiver",
         "_transport",
         "framing",
@@ -86,21 +86,17 @@ class UpstreamConnection(asyncio.Protocol):
         self._head_receiver: Receiver | None = None
         self._begun_head = b""
         self._keeps_open = False
-        self._keeps_payload = False
         self._is_paused = False
         self.framing: Framing | None = None
         self.has_bytes = False
         self.is_reused = False
         self.idle_since: float | None = None
 
-    def send(
-        self, request: Iterable[bytes], receiver: Receiver, *, keeps_payload: bool = False
-    ) -> None:
-        """Write one request; its answer goes to ``receiver``, with bare payload if asked for."""
+    def send(self, request: bytes, receiver: Receiver) -> None:
+        """Write one request; its answer goes to ``receiver``."""
         self._receiver = self._head_receiver = receiver
-        self._keeps_payload = keeps_payload
         self.has_bytes = False
-        self._transport.writelines(request)
+        self._transport.write(request)
 
     def hand_over(self, receiver: BodyReceiver) -> None:
         """From now on another object receives the body."""
@@ -180,7 +176,11 @@ class UpstreamConnection(asyncio.Protocol):
                 return
             data = data[end:]
             if head.length_bytes == len(data) and head.status >= 200:
-                self._release(is_kept=head.keeps_open)
+                if head.keeps_open and not self._is_paused:
+                    self._receiver = None
+                    self._keeper.give(self)
+                else:
+                    self._release(is_kept=head.keeps_open)
                 receiver.on_whole(head, data)
                 return
             if head.status >= 200:
@@ -192,7 +192,7 @@ class UpstreamConnection(asyncio.Protocol):
             self._fail("the head of the answer is too large")
 
     def _begin_body(self, receiver: Receiver, head: ResponseHead, data: bytes) -> None:
-        self.framing = head.framing(keeps_payload=self._keeps_payload)
+        self.framing = head.framing(keeps_payload=receiver.wants_payload)
         self._keeps_open = head.keeps_open
         receiver.on_head(head)
         if data:
