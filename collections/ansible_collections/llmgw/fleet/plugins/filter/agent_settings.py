@@ -85,11 +85,9 @@ def _fabrics(listed: Sequence[Any]) -> list[dict[str, Any]]:
 def _fabric(item: Any) -> dict[str, Any]:
     """A fabric from ``name``, ``name:hca1,hca2`` or ``{name, hcas, rate_gbps}``."""
     if isinstance(item, str):
-        name, _, adapters = item.partition(":")
-        item = {
-            "name": name,
-            "hcas": [word.strip() for word in adapters.split(",") if word.strip()],
-        }
+        words = item.replace(":", ",", 1).split(",")
+        name, *adapters = [word.strip() for word in words if word.strip()] or [""]
+        item = {"name": name, "hcas": adapters}
     if not isinstance(item, Mapping) or not item.get("name"):
         raise AnsibleFilterError(f"agent_settings: {item!r} is no fabric: it has no name")
     fabric = {"name": item["name"], "hcas": list(item.get("hcas") or DEFAULT_ADAPTERS)}

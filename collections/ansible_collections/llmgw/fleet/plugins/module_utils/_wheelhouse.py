@@ -99,7 +99,7 @@ class Workshop:
             flags += ["--constraint", str(constraints)]
         extras = f"[{','.join(target.extras)}]" if target.extras else ""
         wanted = [f"llmgw{extras} @ {own.as_uri()}", "pip"]
-        for _ in range(_ROUNDS):
+        for _round in range(_ROUNDS):
             self._pip("download", *flags, *wanted)
             wheels = sorted(into.glob("*.whl"))
             missing = _wheels.missing(wheels, target)

@@ -80,7 +80,7 @@ def missing(wheels: Sequence[Path], wanted: Target) -> set[str]:
     required = {name_of(wheel): list(_requirements(wheel)) for wheel in wheels}
     extras = {"llmgw": set(wanted.extras)}
     lacking: set[str] = set()
-    for _ in wheels:  # an extra of one may ask for an extra of another, itself included
+    for _wheel in wheels:  # an extra of one may ask for an extra of another, itself included
         for name, requirements in required.items():
             for requirement in requirements:
                 if not _applies(requirement, wanted, extras.get(name, ())):

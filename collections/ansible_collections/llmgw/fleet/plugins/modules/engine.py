@@ -166,8 +166,9 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.llmgw.fleet.plugins.module_utils import _argspec, _diff
 from ansible_collections.llmgw.fleet.plugins.module_utils._cli import CHECK_SAID_NO, Cli, CliFailed
 
-_FAILED, _REFUSED = 1, 5
-_ENDS = (0, _FAILED, _REFUSED, CHECK_SAID_NO)
+_ENDS = frozenset({0, 1, 5, CHECK_SAID_NO})
+"""Well, failed, unsupported here, no: each with a document."""
+
 _TOLD = (
     "binary",
     "detail",

@@ -210,7 +210,7 @@ def _taken(ports: list[dict[str, Any]], *, service: str) -> Iterator[str]:
 
 def _unreachable(targets: list[str], *, timeout_s: float) -> Iterator[str]:
     for target in targets:
-        host, _, port = target.rpartition("://")[2].strip("/").rpartition(":")
+        host, _colon, port = target.rpartition("://")[2].strip("/").rpartition(":")
         host, port = (host, port) if host and port.isdigit() else (f"{host}{port}", _AGENT_PORT)
         reason = _host_look.unreachable_reason(host.strip("[]"), int(port), timeout_s=timeout_s)
         if reason:

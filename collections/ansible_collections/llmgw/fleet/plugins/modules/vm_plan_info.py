@@ -17,7 +17,7 @@ description:
     everything that would stop it, with what to do.
   - What stops a build is no failure of the module; it is listed in RV(problems), so that a playbook
     can show the problems of many machines in one message.
-  - The role M(llmgw.fleet.vm#role) asks it before each of its steps.
+  - The role P(llmgw.fleet.vm#role) asks it before each of its steps.
 options:
   api_host:
     description: Address of any host of the cluster.
