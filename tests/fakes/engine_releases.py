@@ -13,6 +13,7 @@ import json
 import shutil
 import tarfile
 import threading
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -57,6 +58,24 @@ def llamacpp(version: str = "b10991", *, program: str = LLAMA_SERVER) -> bytes:
 def cpu_asset(version: str = "b10991") -> str:
     """The name of llama.cpp's build for a processor."""
     return f"llama-{version}-bin-ubuntu-x64.tar.gz"
+
+
+def wheel(name: str, version: str, module: str, *, script: str = "") -> tuple[str, bytes]:
+    """A package of one module, with ``script`` as its command; file name and content."""
+    info = f"{name}-{version}.dist-info"
+    files = {
+        f"{name}/__init__.py": module,
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    if script:
+        files[f"{info}/entry_points.txt"] = f"[console_scripts]\n{script} = {name}:main\n"
+    files[f"{info}/RECORD"] = "".join(f"{file},,\n" for file in (*files, f"{info}/RECORD"))
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archived:
+        for file, content in files.items():
+            archived.writestr(file, content)
+    return f"{name}-{version}-py3-none-any.whl", packed.getvalue()
 
 
 def sha256(content: bytes) -> str:

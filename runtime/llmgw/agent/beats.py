@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from llmgw.domain.nodes import HeartbeatFacts, LocalWeights, NodeFacts
+from llmgw.domain.nodes import EngineInstall, HeartbeatFacts, LocalWeights, NodeFacts
 
 
 class Beats:
@@ -19,6 +19,7 @@ class Beats:
         """Begin with what the registration carried."""
         self._weights: tuple[LocalWeights, ...] = registered.weights
         self._engine_versions: Mapping[str, str] = dict(registered.engine_versions)
+        self._installs: tuple[EngineInstall, ...] = registered.engine_installs
         self._problems: frozenset[str] = frozenset()
 
     def news(self, reading: HeartbeatFacts) -> HeartbeatFacts:
@@ -28,6 +29,9 @@ class Beats:
             reading,
             weights=None if reading.weights == self._weights else reading.weights,
             engine_versions=None if engines == self._engine_versions else engines,
+            engine_installs=(
+                None if reading.engine_installs == self._installs else reading.engine_installs
+            ),
             new_problems=tuple(p for p in reading.new_problems if p not in self._problems),
         )
 
@@ -37,4 +41,6 @@ class Beats:
             self._weights = beat.weights
         if beat.engine_versions is not None:
             self._engine_versions = dict(beat.engine_versions)
+        if beat.engine_installs is not None:
+            self._installs = beat.engine_installs
         self._problems |= frozenset(beat.new_problems)

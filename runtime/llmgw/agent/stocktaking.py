@@ -8,12 +8,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from llmgw.agent.discovery import address, gpus
+from llmgw.agent.discovery import address, gpus, host
 from llmgw.agent.discovery.infiniband import Hca
-from llmgw.agent.discovery.scan import Files, Hardware, Scanner
+from llmgw.agent.discovery.scan import EnginesHere, Files, Hardware, Scanner
 from llmgw.agent.engines import programs
+from llmgw.agent.install.builds import Builds
+from llmgw.agent.install.examining import Examiner
+from llmgw.agent.install.standing import EngineWatch
+from llmgw.agent.install.tools import Tools
 from llmgw.config.settings import AgentSettings
 from llmgw.domain.nodes import Gpu
 from llmgw.errors import LlmgwError
@@ -29,7 +34,7 @@ class Inventory:
     mgmt_interface: str | None
     hardware: Hardware
     files: Files
-    engines: Mapping[str, str]
+    engines: EnginesHere
     failures: tuple[str, ...]
     """What could not be read, one sentence each; the rest is whole."""
 
@@ -43,8 +48,11 @@ def engine_programs(
     settings: AgentSettings, *, environ: Mapping[str, str]
 ) -> Mapping[str, Sequence[str]]:
     """The words that start each engine of this node, present or not."""
+    installed = Builds(Path(settings.engines_dir)).program("llamacpp")
     return {
-        "llamacpp": programs.llamacpp_program(settings.engines.llamacpp, environ=environ),
+        "llamacpp": programs.llamacpp_program(
+            settings.engines.llamacpp, environ=environ, installed=installed
+        ),
         "sim": programs.sim_program(settings.engines.sim),
     }
 
@@ -55,6 +63,18 @@ def scanner(settings: AgentSettings, *, environ: Mapping[str, str]) -> Scanner:
         settings=settings,
         programs=lambda: engine_programs(settings, environ=environ),
         search_path=environ.get("PATH"),
+        standings=_watch(settings, environ=environ).look,
+    )
+
+
+def _watch(settings: AgentSettings, *, environ: Mapping[str, str]) -> EngineWatch:
+    """The watch over installed engines; a program that the settings name is somebody's choice."""
+    builds, tools = Builds(Path(settings.engines_dir)), Tools(environ=environ)
+    return EngineWatch(
+        builds=builds,
+        examiner=lambda: Examiner(builds=builds, host=host.read(), tools=tools),
+        opted_out=("llamacpp",) if settings.engines.llamacpp.bin else (),
+        clock=tools.clock,
     )
 
 
@@ -98,7 +118,8 @@ def document(inventory: Inventory) -> dict[str, Any]:
             "fabrics": [_known(dataclasses.asdict(check)) for check in hardware.fabrics],
             "storage": [dataclasses.asdict(space) for space in inventory.files.storage],
             "weights": [dataclasses.asdict(weights) for weights in inventory.files.weights],
-            "engines": dict(inventory.engines),
+            "engines": dict(inventory.engines.versions),
+            "engine_installs": [dataclasses.asdict(i) for i in inventory.engines.installs],
             "failures": list(inventory.failures),
         }
     )

@@ -171,7 +171,7 @@ def _show(outcome: Outcome, *, is_json: bool) -> None:
                 "variant": status.variant,
                 "state": str(status.state),
                 "detail": status.detail,
-                "warning": outcome.warning,
+                "warning": status.warning,
                 "binary": None if outcome.program is None else str(outcome.program),
                 "path": None if outcome.folder is None else str(outcome.folder),
                 "changed": outcome.is_changed,
@@ -191,8 +191,8 @@ def _show(outcome: Outcome, *, is_json: bool) -> None:
             ("removed", figures.listed(outcome.removed)),
         ]
     )
-    if outcome.warning:
-        click.echo(outcome.warning, err=True)
+    if status.warning:
+        click.echo(status.warning, err=True)
 
 
 def _document(built: Installed) -> dict[str, object]:

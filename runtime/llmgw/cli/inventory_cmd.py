@@ -14,7 +14,7 @@ from llmgw.cli import figures, screens
 from llmgw.cli.failures import ExitCode
 from llmgw.cli.screens import Column, Row, Screen
 from llmgw.config import loading, sources
-from llmgw.domain.nodes import Gpu, LocalWeights, Storage
+from llmgw.domain.nodes import Gpu, InstallState, LocalWeights, Storage
 
 _MEBIBYTE = 1024 * 1024
 _DEFAULT_CONFIG = Path("/etc/llmgw/agent.yaml")
@@ -76,6 +76,11 @@ def _show(screen: Screen, found: Inventory) -> None:
         if rows:
             screen.line()
             screen.table(columns, rows)
+    for install in found.engines.installs:
+        if install.state is not InstallState.READY or install.warning:
+            screen.line()
+            said = install.warning or f"is {install.state}: {install.detail}"
+            screen.line(f"engine {install.engine} {install.version} {said}", style="yellow")
     for failure in found.failures:
         screen.line()
         screen.line(f"could not be read: {failure}", style="red")
@@ -93,7 +98,7 @@ def _facts(found: Inventory) -> list[tuple[str, str | None]]:
         ("memory", figures.size(None if memory_mb is None else memory_mb * _MEBIBYTE)),
         ("driver", host.nvidia_driver or None),
         ("gpus", f"{len(hardware.cards.gpus)} (source: {hardware.cards.source})"),
-        ("engines", figures.listed([f"{e} {v}" for e, v in found.engines.items()])),
+        ("engines", figures.listed([f"{e} {v}" for e, v in found.engines.versions.items()])),
     ]
 
 

@@ -9,6 +9,7 @@ import click
 from llmgw.cli import figures
 from llmgw.cli.asking import Asking, asks
 from llmgw.cli.screens import Column, Row
+from llmgw.domain.nodes import EngineInstall, InstallState
 from llmgw.domain.views import GpuUse, GpuView, NodeView
 
 _MEBIBYTE = 1024 * 1024
@@ -96,6 +97,7 @@ def _engines(node: NodeView) -> str | None:
 
 def _remarks(node: NodeView) -> list[str]:
     remarks = [_problem(gpu) for gpu in node.gpus if gpu.problems]
+    remarks += [line for install in node.engine_installs if (line := _install(install))]
     if node.flag_reason:
         remarks.append(f"{node.state}: {node.flag_reason}")
     if not node.is_connected:
@@ -103,6 +105,14 @@ def _remarks(node: NodeView) -> list[str]:
     if node.stray_shard_ids:
         remarks.append(f"told to stop, not yet confirmed: {', '.join(node.stray_shard_ids)}")
     return remarks
+
+
+def _install(install: EngineInstall) -> str:
+    """What a person should know of an engine; nothing of one that is as it should be."""
+    what = f"engine {install.engine} {install.version}"
+    if install.state is not InstallState.READY:
+        return f"{what} is {install.state}: {install.detail}"
+    return f"{what}: {install.warning}" if install.warning else ""
 
 
 def _problem(gpu: GpuView) -> str:

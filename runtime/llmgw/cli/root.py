@@ -52,7 +52,6 @@ COMMANDS: Mapping[str, LazyCommand] = {
         module="llmgw.cli.engine_cmd",
         attribute="engine",
         help="Install engines on this machine, check them, list them.",
-        extras="agent",
     ),
     "config": LazyCommand(
         module="llmgw.cli.config_cmd",

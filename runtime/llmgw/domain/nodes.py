@@ -109,8 +109,7 @@ class InstallState(enum.StrEnum):
 class EngineInstall:
     """One engine that was installed on a node, or should be; ``detail`` is for people.
 
-    That is the step under way, the version that the program itself tells with what is wrong with
-    the machine for it, or why it failed.
+    That is the step under way, the version that the program itself tells, or why it failed.
     """
 
     engine: str
@@ -118,6 +117,8 @@ class EngineInstall:
     variant: str
     state: InstallState
     detail: str = ""
+    warning: str = ""
+    """What is wrong with the machine for it, though it runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +138,7 @@ class NodeFacts:
     weights: tuple[LocalWeights, ...] = ()
     engine_versions: Mapping[str, str] = field(default_factory=dict)
     engines_probed: bool = False
+    engine_installs: tuple[EngineInstall, ...] = ()
     port_range: tuple[int, int] | None = None
 
 
@@ -145,9 +147,10 @@ class HeartbeatFacts:
     """What a node says between two registrations.
 
     ``None`` and an empty collection differ only where both are possible: ``None`` was not sent, so
-    the earlier value stands; an empty ``weights`` or ``engine_versions`` is the truth. Empty
-    ``gpu_memory_used_mib``, ``new_problems`` and ``storage`` say nothing. ``Facts.refresh`` fills
-    everything it read; the agent's session drops what has not changed before it sends.
+    the earlier value stands; an empty ``weights``, ``engine_versions`` or ``engine_installs`` is
+    the truth. Empty ``gpu_memory_used_mib``, ``new_problems`` and ``storage`` say nothing.
+    ``Facts.refresh`` fills everything it read; the agent's session drops what has not changed
+    before it sends.
     """
 
     gpu_memory_used_mib: Mapping[int, int] = field(default_factory=dict)
@@ -157,6 +160,7 @@ class HeartbeatFacts:
     memory_total_mb: int | None = None
     weights: tuple[LocalWeights, ...] | None = None
     engine_versions: Mapping[str, str] | None = None
+    engine_installs: tuple[EngineInstall, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from llmgw.domain.catalog import Scaling
-from llmgw.domain.nodes import Fabric, Host, LocalWeights, Storage
+from llmgw.domain.nodes import EngineInstall, Fabric, Host, LocalWeights, Storage
 from llmgw.domain.replicas import FetchProgress, ReplicaState, ShardState
 
 
@@ -67,6 +67,7 @@ class NodeView:
     storage: tuple[Storage, ...] = ()
     weights: tuple[LocalWeights, ...] = ()
     engine_versions: Mapping[str, str] | None = None
+    engine_installs: tuple[EngineInstall, ...] = ()
     replica_ids: tuple[str, ...] = ()
     stray_shard_ids: tuple[str, ...] = ()
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from llmgw.domain.nodes import (
+    EngineInstall,
     Fabric,
     Gpu,
     HeartbeatFacts,
     Host,
+    InstallState,
     LocalWeights,
     NodeFacts,
     Storage,
@@ -42,6 +44,7 @@ def pack_register(
         engines_probed=facts.engines_probed,
         port_range=_pack_ports(facts.port_range),
         term=term,
+        provision=map(_pack_install, facts.engine_installs),
     )
     return pb.AgentMessage(register=register)
 
@@ -63,6 +66,7 @@ def unpack_facts(register: pb.Register) -> NodeFacts:
         weights=tuple(map(_unpack_weights, register.weights)),
         engine_versions=dict(register.engine_versions),
         engines_probed=register.engines_probed,
+        engine_installs=tuple(map(_unpack_install, register.provision)),
         port_range=(ports.first, ports.last) if register.HasField("port_range") else None,
     )
 
@@ -84,6 +88,8 @@ def pack_heartbeat(*, node_id: str, beat: HeartbeatFacts) -> pb.AgentMessage:
         memory_total_mb=beat.memory_total_mb,
         engines_changed=beat.engine_versions is not None,
         engine_versions=texts.repaired_values(beat.engine_versions or {}),
+        provision_changed=beat.engine_installs is not None,
+        provision=map(_pack_install, beat.engine_installs or ()),
     )
     return pb.AgentMessage(heartbeat=heartbeat)
 
@@ -97,6 +103,9 @@ def unpack_heartbeat(message: pb.Heartbeat) -> HeartbeatFacts:
         memory_total_mb=message.memory_total_mb if message.HasField("memory_total_mb") else None,
         weights=tuple(map(_unpack_weights, message.weights)) if message.weights_changed else None,
         engine_versions=dict(message.engine_versions) if message.engines_changed else None,
+        engine_installs=(
+            tuple(map(_unpack_install, message.provision)) if message.provision_changed else None
+        ),
     )
 
 
@@ -199,6 +208,31 @@ def _pack_weights(weights: LocalWeights) -> pb.LocalWeights:
 
 def _unpack_weights(weights: pb.LocalWeights) -> LocalWeights:
     return LocalWeights(path=weights.path, size_bytes=weights.size_bytes, is_shared=weights.shared)
+
+
+def _pack_install(install: EngineInstall) -> pb.ProvisionStatus:
+    return pb.ProvisionStatus(
+        engine=install.engine,
+        version=install.version,
+        variant=install.variant,
+        state=str(install.state),
+        detail=texts.repaired(install.detail)[: texts.MAX_LINE_CHARS],
+        warning=texts.repaired(install.warning)[: texts.MAX_LINE_CHARS],
+    )
+
+
+def _unpack_install(status: pb.ProvisionStatus) -> EngineInstall:
+    return EngineInstall(
+        engine=status.engine,
+        version=status.version,
+        variant=status.variant,
+        state=_INSTALL_STATES.get(status.state, InstallState.FAILED),
+        detail=status.detail,
+        warning=status.warning,
+    )
+
+
+_INSTALL_STATES = {str(state): state for state in InstallState}
 
 
 def _pack_ports(ports: tuple[int, int] | None) -> pb.PortRange | None:

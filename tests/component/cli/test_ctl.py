@@ -19,8 +19,9 @@ from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 
 from llmgw.api.application import create_app
+from llmgw.domain.nodes import EngineInstall, InstallState
 from tests.fakes import commands
-from tests.fakes.fleet import FakeFleet, FakeReadiness, control_of
+from tests.fakes.fleet import GPU_NODE, FakeFleet, FakeReadiness, control_of
 from tests.fakes.listening import listening
 
 
@@ -373,6 +374,21 @@ def _read(terminal: int) -> bytes:
         return os.read(terminal, 65536)
     except OSError:
         return b""
+
+
+def test_an_engine_that_is_not_as_it_should_be_has_a_line_under_its_node(admin, fleet):
+    installs = (
+        EngineInstall("llamacpp", "b1", "cpu", InstallState.READY, "version: 1", "no AVX2"),
+        EngineInstall("sglang", "0.5", "cu128", InstallState.READY, "sglang 0.5"),
+        EngineInstall("vllm", "0.11", "", InstallState.FAILED, "the disk is full"),
+    )
+    fleet.node_views = [dataclasses.replace(GPU_NODE, gpus=(), engine_installs=installs)]
+    assert ctl(admin, "nodes").stdout.splitlines()[2:] == [
+        "  engine llamacpp b1: no AVX2",
+        "  engine vllm 0.11 is failed: the disk is full",
+    ]
+    node = json.loads(ctl(admin, "nodes", "--json").stdout)["nodes"][0]
+    assert [i["state"] for i in node["engine_installs"]] == ["ready", "ready", "failed"]
 
 
 # An operator's word on a node

@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from llmgw.agent.beats import Beats
-from llmgw.domain.nodes import HeartbeatFacts, LocalWeights, NodeFacts, Storage
+from llmgw.domain.nodes import (
+    EngineInstall,
+    HeartbeatFacts,
+    InstallState,
+    LocalWeights,
+    NodeFacts,
+    Storage,
+)
 
 WEIGHTS = (LocalWeights(path="/w/a.gguf", size_bytes=1),)
 REGISTERED = NodeFacts(node_id="n", weights=WEIGHTS, engine_versions={"sim": "1"})
@@ -33,6 +40,17 @@ def test_a_change_that_could_not_be_sent_is_said_again():
 def test_a_list_that_became_empty_is_news():
     beat = Beats(REGISTERED).news(replace(SAME, weights=(), engine_versions={}))
     assert (beat.weights, beat.engine_versions) == ((), {})
+
+
+def test_how_installed_engines_stand_is_said_when_it_changes():
+    beats = Beats(REGISTERED)
+    step = EngineInstall("llamacpp", "b1", "cpu", InstallState.INSTALLING, "unpacking")
+    under_way = replace(SAME, engine_installs=(step,))
+    assert beats.news(replace(SAME, engine_installs=())).engine_installs is None
+    beats.said(beats.news(under_way))
+    assert beats.news(under_way).engine_installs is None
+    done = replace(SAME, engine_installs=(replace(step, state=InstallState.READY),))
+    assert beats.news(done).engine_installs == done.engine_installs
 
 
 def test_a_list_that_was_not_read_is_no_news_and_changes_nothing():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -164,9 +165,31 @@ def test_without_settings_a_llama_server_on_path_is_found_before_our_own(tmp_pat
     found.chmod(0o755)
     settings = LlamaCppSettings()
     environ = {"PATH": str(tmp_path)}
-    assert programs.llamacpp_program(settings, environ=environ) == (str(found),)
-    own = programs.llamacpp_program(settings, environ={"PATH": ""})
+    assert programs.llamacpp_program(settings, environ=environ, installed=None) == (str(found),)
+    own = programs.llamacpp_program(settings, environ={"PATH": ""}, installed=None)
     assert own == (sys.executable, "-m", "llmgw", "llama-server")
+
+
+def test_an_installed_llama_server_stands_above_path_and_below_the_settings():
+    installed = Path("/opt/engines/llamacpp/b1-cpu/llama-server")
+    words = programs.llamacpp_program(LlamaCppSettings(), environ={}, installed=installed)
+    assert words == (str(installed),)
+    named = LlamaCppSettings(bin="/usr/local/bin/mine")
+    words = programs.llamacpp_program(named, environ={}, installed=installed)
+    assert words == ("/usr/local/bin/mine",)
+
+
+def test_a_build_that_was_switched_to_is_used_by_the_next_start():
+    found = ["/a/llama-server", "/b/llama-server"]
+    driver = LlamaCpp(
+        settings=LlamaCppSettings(),
+        listen_addr="10.0.0.5",
+        environ={},
+        installed=lambda: Path(found[0]),
+    )
+    assert driver.commands(shard())[0].path == "/a/llama-server"
+    found.pop(0)
+    assert driver.commands(shard())[0].path == "/b/llama-server"
 
 
 def test_the_programs_that_discovery_looks_for_are_what_the_drivers_start():

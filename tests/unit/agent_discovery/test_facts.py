@@ -9,9 +9,18 @@ import llmgw
 from llmgw.agent.discovery.address import Identity
 from llmgw.agent.discovery.fabrics import FabricCheck
 from llmgw.agent.discovery.facts import Discovery, Timeouts
-from llmgw.agent.discovery.scan import Cards, Files, Hardware
+from llmgw.agent.discovery.scan import Cards, EnginesHere, Files, Hardware
 from llmgw.config.settings import AgentSettings
-from llmgw.domain.nodes import Fabric, Gpu, Host, LocalWeights, NodeFacts, Storage
+from llmgw.domain.nodes import (
+    EngineInstall,
+    Fabric,
+    Gpu,
+    Host,
+    InstallState,
+    LocalWeights,
+    NodeFacts,
+    Storage,
+)
 
 SPACE = (Storage("/srv", 5, 10),)
 WEIGHTS = (LocalWeights("/srv/m.gguf", 3),)
@@ -22,6 +31,9 @@ def _card(index=0, *, used_mib=4, problems=()):
     return Gpu(
         index=index, uuid="u", name="NVIDIA H200", memory_used_mib=used_mib, problems=problems
     )
+
+
+INSTALLS = (EngineInstall("vllm", "0.11.0", "", InstallState.UNSUPPORTED, "no driver"),)
 
 
 class FakeScanner:
@@ -59,7 +71,7 @@ class FakeScanner:
         return 64
 
     def engines(self):
-        return {"sim": "unknown"}
+        return EnginesHere(versions={"sim": "unknown"}, installs=INSTALLS)
 
 
 @pytest.fixture
@@ -99,6 +111,7 @@ async def test_a_registration_carries_everything(discovery):
         weights=WEIGHTS,
         engine_versions={"sim": "unknown"},
         engines_probed=True,
+        engine_installs=INSTALLS,
         port_range=(21000, 21099),
     )
 
@@ -121,7 +134,7 @@ async def test_a_heartbeat_carries_what_may_have_changed(discovery, scanner):
     assert beat.new_problems == ("GPU 1: bad",)
     assert (beat.storage, beat.memory_total_mb) == (SPACE, 64)
     assert beat.weights == WEIGHTS
-    assert beat.engine_versions == {"sim": "unknown"}
+    assert (beat.engine_versions, beat.engine_installs) == ({"sim": "unknown"}, INSTALLS)
     assert (await discovery.refresh()).new_problems == ()
 
 
@@ -148,6 +161,16 @@ async def test_a_hanging_disk_keeps_no_heartbeat_back(scanner, clock):
     beat = await discovery.refresh()
     assert (beat.storage, beat.weights) == ((), None)
     assert beat.gpu_memory_used_mib == {0: 4}
+
+
+async def test_an_engine_that_hangs_at_its_check_keeps_no_heartbeat_back(scanner, clock):
+    discovery = _discovery(scanner, clock, heartbeat_s=0.05)
+    await discovery.facts()
+    scanner.engines = lambda: scanner.gate.wait(10)
+    scanner.gate.clear()
+    beat = await discovery.refresh()
+    scanner.gate.set()
+    assert (beat.engine_versions, beat.engine_installs) == ({"sim": "unknown"}, INSTALLS)
 
 
 async def test_a_registration_while_a_disk_hangs_repeats_what_was_known(scanner, clock):

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from llmgw.agent.discovery.scan import Scanner, model_folders
+from llmgw.agent.install.standing import Standings
 from llmgw.config.settings import AgentSettings, DiscoverySettings, FabricAdapters
-from llmgw.domain.nodes import Gpu
+from llmgw.domain.nodes import EngineInstall, Gpu, InstallState
 from llmgw.errors import DiscoveryFailed
 
 RECORDED = Path(__file__).parents[2] / "data" / "nvidia_smi"
@@ -26,7 +27,7 @@ def _program(folder, body):
 
 @pytest.fixture
 def make(tmp_path):
-    def scanner(*, read_nvml=_fails, search_path=str(tmp_path), **discovery):
+    def scanner(*, read_nvml=_fails, search_path=str(tmp_path), standings=Standings, **discovery):
         settings = AgentSettings(
             discovery=DiscoverySettings(**{"ib_root": str(tmp_path / "ib"), **discovery}),
             fabrics=(FabricAdapters(name="ib", hcas=("mlx5_0",)),),
@@ -37,6 +38,7 @@ def make(tmp_path):
             programs=lambda: {"sim": ("/bin/sh",)},
             search_path=search_path,
             read_nvml=read_nvml,
+            standings=standings,
         )
 
     return scanner
@@ -102,7 +104,31 @@ def test_adapters_that_cannot_be_read_hide_nothing_else(make, tmp_path):
 
 
 def test_engines_are_those_whose_program_is_here(make):
-    assert make().engines() == {"sim": "unknown"}
+    assert make().engines().versions == {"sim": "unknown"}
+
+
+def _standings(**states):
+    """Engines of an installation in these states, all of version 1."""
+    installs = tuple(EngineInstall(e, "1", "cpu", state) for e, state in states.items())
+    ready = {i.engine: i.version for i in installs if i.state is InstallState.READY}
+    return lambda: Standings(versions=ready, installs=installs)
+
+
+def test_an_installed_engine_is_reported_by_the_version_that_was_installed(make):
+    found = make(standings=_standings(sim=InstallState.READY)).engines()
+    assert found.versions == {"sim": "1"}
+    assert [i.engine for i in found.installs] == ["sim"]
+
+
+@pytest.mark.parametrize("state", [InstallState.FAILED, InstallState.INSTALLING])
+def test_what_lies_on_path_does_not_stand_in_for_an_installation_that_is_not_ready(make, state):
+    assert make(standings=_standings(sim=state)).engines().versions == {}
+
+
+def test_an_installed_engine_without_a_driver_is_told_and_not_offered(make):
+    found = make(standings=_standings(vllm=InstallState.READY)).engines()
+    assert found.versions == {"sim": "unknown"}
+    assert [i.engine for i in found.installs] == ["vllm"]
 
 
 def test_the_folder_for_downloads_is_always_a_model_folder():

@@ -7,7 +7,14 @@ from dataclasses import replace
 import pytest
 
 from llmgw.control.inventory import claims, fleet, liveness
-from llmgw.domain.nodes import HeartbeatFacts, Liveness, LocalWeights, Storage
+from llmgw.domain.nodes import (
+    EngineInstall,
+    HeartbeatFacts,
+    InstallState,
+    Liveness,
+    LocalWeights,
+    Storage,
+)
 from llmgw.domain.replicas import Stray
 from llmgw.domain.snapshots import Bounds
 from tests.fakes import clusters
@@ -155,3 +162,11 @@ def test_foreign_memory_excludes_a_free_card_and_own_memory_does_not():
     assert claims.problems(card, held) == ()
     assert claims.problems(clusters.gpu(0, memory_used_mib=512), free) == ()
     assert claims.problems(clusters.gpu(0), free) == ()
+
+
+def test_how_installed_engines_stand_is_kept_until_a_heartbeat_says_otherwise():
+    install = EngineInstall("llamacpp", "b1", "cpu", InstallState.READY)
+    node = clusters.node("n1", engine_installs=(install,))
+    assert fleet.heard(node, HeartbeatFacts(), now=NOW).facts.engine_installs == (install,)
+    gone = fleet.heard(node, HeartbeatFacts(engine_installs=()), now=NOW)
+    assert gone.facts.engine_installs == ()

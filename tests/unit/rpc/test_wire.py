@@ -7,10 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmgw.domain.nodes import (
+    EngineInstall,
     Fabric,
     Gpu,
     HeartbeatFacts,
     Host,
+    InstallState,
     LocalWeights,
     NodeFacts,
     Storage,
@@ -74,6 +76,15 @@ HOSTS = st.builds(
     cpu_flags=some(TEXT),
     nvidia_driver=TEXT,
 )
+INSTALLS = st.builds(
+    EngineInstall,
+    engine=TEXT,
+    version=TEXT,
+    variant=TEXT,
+    state=st.sampled_from(InstallState),
+    detail=TEXT,
+    warning=TEXT,
+)
 FACTS = st.builds(
     NodeFacts,
     node_id=TEXT,
@@ -89,6 +100,7 @@ FACTS = st.builds(
     weights=some(WEIGHTS),
     engine_versions=PAIRS,
     engines_probed=st.booleans(),
+    engine_installs=some(INSTALLS),
     port_range=maybe(st.tuples(INT32, INT32)),
 )
 BEATS = st.builds(
@@ -99,6 +111,7 @@ BEATS = st.builds(
     memory_total_mb=maybe(INT64),
     weights=maybe(some(WEIGHTS)),
     engine_versions=maybe(PAIRS),
+    engine_installs=maybe(some(INSTALLS)),
 )
 RUNNING = st.builds(
     RunningShard,

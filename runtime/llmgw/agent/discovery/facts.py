@@ -13,7 +13,7 @@ from typing import TypeVar
 import llmgw
 from llmgw.agent.discovery import gpus
 from llmgw.agent.discovery.address import Identity
-from llmgw.agent.discovery.scan import Cards, Files, Hardware, Scanner
+from llmgw.agent.discovery.scan import Cards, EnginesHere, Files, Hardware, Scanner
 from llmgw.config.settings import AgentSettings
 from llmgw.domain.nodes import Gpu, HeartbeatFacts, LocalWeights, NodeFacts, Storage
 from llmgw.errors import DeadlinePassed
@@ -56,8 +56,10 @@ class Discovery:
         self._clock = clock
         self._files_lane = Lane(name="reading the model folders")
         self._cards_lane = Lane(name="reading the hardware")
+        self._engines_lane = Lane(name="checking the engines")
         self._files = Files()  # last known, for a registration while a read hangs
         self._hardware = Hardware()
+        self._engines = EnginesHere()
         self._gpus: tuple[Gpu, ...] = ()
         self._weights_due_at = 0.0
         self._said: frozenset[str] = frozenset()
@@ -74,15 +76,19 @@ class Discovery:
             self._cards_lane, self._scanner.hardware, otherwise=self._hardware
         )
         self._files, self._hardware, self._gpus = files, hardware, hardware.cards.gpus
+        self._engines = await reading.of(
+            self._engines_lane, self._scanner.engines, otherwise=self._engines
+        )
         self._say((*reading.failures, *hardware.failures, *_unusable(hardware)))
         return self._registration(files, hardware)
 
     async def refresh(self) -> HeartbeatFacts:
         """All that a heartbeat may carry, read now; the disks and the cards side by side."""
         reading = _Reading(timeout_s=self._timeouts.heartbeat_s)
-        (space, weights), cards = await asyncio.gather(
+        (space, weights), cards, self._engines = await asyncio.gather(
             self._files_again(reading),
             reading.of(self._cards_lane, self._scanner.cards, otherwise=Cards()),
+            reading.of(self._engines_lane, self._scanner.engines, otherwise=self._engines),
         )
         problems = gpus.news(self._gpus, cards.gpus)
         self._gpus = cards.gpus or self._gpus
@@ -97,7 +103,8 @@ class Discovery:
             storage=space,
             memory_total_mb=self._scanner.memory_total_mb(),
             weights=weights,
-            engine_versions=self._scanner.engines(),
+            engine_versions=self._engines.versions,
+            engine_installs=self._engines.installs,
         )
 
     def _registration(self, files: Files, hardware: Hardware) -> NodeFacts:
@@ -114,8 +121,9 @@ class Discovery:
             memory_total_mb=hardware.memory_total_mb,
             storage=files.storage,
             weights=files.weights,
-            engine_versions=self._scanner.engines(),
+            engine_versions=self._engines.versions,
             engines_probed=True,
+            engine_installs=self._engines.installs,
             port_range=self._settings.port_range,
         )
 

@@ -24,8 +24,9 @@ from llmgw.agent.discovery import (
 )
 from llmgw.agent.discovery.fabrics import FabricCheck
 from llmgw.agent.discovery.infiniband import Hca
+from llmgw.agent.install.standing import Standings
 from llmgw.config.settings import AgentSettings, DiscoverySettings
-from llmgw.domain.nodes import Gpu, Host, LocalWeights, Storage
+from llmgw.domain.nodes import EngineInstall, Gpu, Host, LocalWeights, Storage
 from llmgw.errors import DiscoveryFailed
 
 _T = TypeVar("_T")
@@ -61,6 +62,14 @@ class Hardware:
     """One sentence for each part that could not be read."""
 
 
+@dataclass(frozen=True, slots=True)
+class EnginesHere:
+    """Version by engine of what can be started here, and how what was installed stands."""
+
+    versions: Mapping[str, str] = field(default_factory=dict)
+    installs: tuple[EngineInstall, ...] = ()
+
+
 class Scanner:
     """Reads this machine as the settings say."""
 
@@ -71,12 +80,17 @@ class Scanner:
         programs: Callable[[], Mapping[str, Sequence[str]]],
         search_path: str | None,
         read_nvml: Callable[[], tuple[Gpu, ...]] = nvml.read,
+        standings: Callable[[], Standings] = Standings,
     ) -> None:
-        """``programs`` says the words that start each engine; ``search_path`` is ``PATH``."""
+        """``programs`` says the words that start each engine; ``search_path`` is ``PATH``.
+
+        ``standings`` tells of engines that were installed here; it may block.
+        """
         self._settings = settings
         self._programs = programs
         self._search_path = search_path
         self._read_nvml = read_nvml
+        self._standings = standings
 
     def files(self) -> Files:
         """Space and weights in the model folders; ``weights_dir`` is always one of them."""
@@ -122,9 +136,17 @@ class Scanner:
         """Memory of the machine; a VM may be given more while it runs."""
         return memory.total_mb()
 
-    def engines(self) -> Mapping[str, str]:
-        """Version by engine of those whose program is here."""
-        return engines_probe.probe(self._programs(), search_path=self._search_path)
+    def engines(self) -> EnginesHere:
+        """The engines that can be started here, and how the installed ones stand.
+
+        One that was installed counts when its build was seen to run, any other when its program is
+        here; what has no driver here is not offered.
+        """
+        installed, programs = self._standings(), self._programs()
+        others = {e: words for e, words in programs.items() if e not in installed.engines}
+        found = engines_probe.probe(others, search_path=self._search_path)
+        ready = {e: version for e, version in installed.versions.items() if e in programs}
+        return EnginesHere(versions={**found, **ready}, installs=installed.installs)
 
     def _cards_of_nvidia_smi(self, settings: DiscoverySettings) -> Cards:
         program = nvidia_smi.find(settings.nvidia_smi, search_path=self._search_path)

@@ -7,7 +7,7 @@ open, hence the stop plan (seen on b10991 and on xllamacpp 2026.10).
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from llmgw.agent.engines import checks, environment, programs
@@ -29,12 +29,21 @@ class LlamaCpp:
     stop_plan = StopPlan((StopStep(signal.SIGTERM, 5.0), StopStep(signal.SIGTERM, 2.0)))
 
     def __init__(
-        self, *, settings: LlamaCppSettings, listen_addr: str, environ: Mapping[str, str]
+        self,
+        *,
+        settings: LlamaCppSettings,
+        listen_addr: str,
+        environ: Mapping[str, str],
+        installed: Callable[[], Path | None] = lambda: None,
     ) -> None:
-        """``listen_addr`` is the node's management address: the engine asks for no key."""
+        """``listen_addr`` is the node's management address: the engine asks for no key.
+
+        ``installed`` finds the program that was installed here, at each start anew.
+        """
         self._settings = settings
         self._listen_addr = listen_addr
         self._environ = environ
+        self._installed = installed
 
     def validate(self, profile: LaunchProfile, gpus: Sequence[Gpu]) -> None:
         """See ``Engine``; one node and no tensor parallelism."""
@@ -50,7 +59,9 @@ class LlamaCpp:
 
     def commands(self, spec: ShardSpec) -> tuple[Command, ...]:
         """See ``Engine``; the profile's own arguments come last, so that they win."""
-        program = programs.llamacpp_program(self._settings, environ=self._environ)
+        program = programs.llamacpp_program(
+            self._settings, environ=self._environ, installed=self._installed()
+        )
         args = (
             *program[1:],
             *("--model", _model_file(spec.profile.model_path)),

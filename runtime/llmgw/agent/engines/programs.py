@@ -6,6 +6,7 @@ import importlib.util
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from llmgw.config.settings import LlamaCppSettings, SimSettings
 
@@ -20,13 +21,18 @@ def sim_program(settings: SimSettings) -> tuple[str, ...]:
     return _words(settings.bin) or own_program()
 
 
-def llamacpp_program(settings: LlamaCppSettings, *, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The words that start ``llama-server``: configured, else from PATH, else our own launcher.
+def llamacpp_program(
+    settings: LlamaCppSettings, *, environ: Mapping[str, str], installed: Path | None
+) -> tuple[str, ...]:
+    """The words that start ``llama-server``.
 
-    Without any of these it is the plain name, so that the launch fails saying what is missing.
+    What is configured, else what was ``installed``, else from PATH, else our own launcher. Without
+    any of these it is the plain name, so that the launch fails saying what is missing.
     """
     if words := _words(settings.bin):
         return words
+    if installed is not None:
+        return (str(installed),)
     if found := shutil.which("llama-server", path=environ.get("PATH")):
         return (found,)
     if importlib.util.find_spec("xllamacpp") is not None:

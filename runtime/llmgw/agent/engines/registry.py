@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from llmgw.agent.engines.contract import Engine
 from llmgw.agent.engines.llamacpp import LlamaCpp
 from llmgw.agent.engines.sim import Sim
+from llmgw.agent.install.builds import Builds
 from llmgw.config.settings import AgentSettings
 from llmgw.errors import Unknown
 
@@ -36,9 +38,15 @@ class Engines:
 
 def build(settings: AgentSettings, *, mgmt_addr: str, environ: Mapping[str, str]) -> Engines:
     """All drivers, listening on ``mgmt_addr``; ``environ`` is what engine processes inherit."""
+    builds = Builds(Path(settings.engines_dir))
     return Engines(
         [
-            LlamaCpp(settings=settings.engines.llamacpp, listen_addr=mgmt_addr, environ=environ),
+            LlamaCpp(
+                settings=settings.engines.llamacpp,
+                listen_addr=mgmt_addr,
+                environ=environ,
+                installed=lambda: builds.program("llamacpp"),
+            ),
             Sim(
                 settings=settings.engines.sim,
                 listen_addr=mgmt_addr,

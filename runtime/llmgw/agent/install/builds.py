@@ -85,6 +85,11 @@ class Builds:
         link = self.root / engine / CURRENT
         return self._read(link.resolve()) if link.is_symlink() else None
 
+    def program(self, engine: str) -> Path | None:
+        """What starts the build in use; nothing where none was installed."""
+        current = self.current(engine)
+        return None if current is None else current.program
+
     def finish(self, folder: Path, marker: Marker) -> None:
         """Write the marker: from here on the folder is trusted."""
         documents.write(folder / MARKER, asdict(marker))

@@ -19,10 +19,9 @@ from llmgw.errors import EngineFailed, LlmgwError
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How an engine stands; ``warning`` is what is wrong with the machine for it."""
+    """How an engine stands, and what was done to it."""
 
     status: EngineInstall
-    warning: str = ""
     program: Path | None = None
     folder: Path | None = None
     is_changed: bool = False
@@ -66,9 +65,9 @@ class Examiner:
         except LlmgwError as error:
             failed = replace(status, state=InstallState.FAILED, detail=error.message)
             return Outcome(failed, folder=found.folder, missing_packages=missing)
+        warning = recipes.slow_because(recipe, self.host) if isinstance(recipe, Build) else ""
         return Outcome(
-            replace(status, detail=told),
-            warning=recipes.slow_because(recipe, self.host) if isinstance(recipe, Build) else "",
+            replace(status, detail=told, warning=warning),
             program=found.program,
             folder=found.folder,
         )

@@ -114,7 +114,7 @@ def verify(folder: Path, wanted: PythonSet, *, tools: Tools, is_deep: bool) -> s
         if not ended.is_ok:
             raise EngineFailed(f"{wanted.engine}: {what} failed: {ended.last_line}")
         told = told or ended.last_line
-    if told != wanted.version:
+    if wanted.version not in {told, told.partition("+")[0]}:  # a local part names the CUDA
         raise EngineFailed(f"{folder} holds {wanted.engine} {told} and not {wanted.version}")
     return f"{wanted.engine} {told}"
 
@@ -144,7 +144,7 @@ def _choose(wanted: PythonSet, release: Release, *, driver: str, tools: Tools) -
     if not carried:
         least = min((LEAST_DRIVER.get(lock.cuda[0], "?") for lock in locks), key=_numbers)
         raise Unsupported(
-            f"{wanted.engine} {wanted.version} needs an NVIDIA driver of {least} or newer, and "
+            f"{wanted.engine} {wanted.version} needs a driver of {least} or newer, and "
             f"this machine has {driver}"
         )
     for lock in sorted(carried, key=lambda c: (c.cuda, c.python), reverse=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from llmgw.api.schemas.from_view import FromView
-from llmgw.domain.nodes import NodeTarget
+from llmgw.domain.nodes import InstallState, NodeTarget
 from llmgw.domain.views import GpuUse
 
 
@@ -61,6 +61,17 @@ class HostOut(FromView):
     nvidia_driver: str
 
 
+class EngineInstallOut(FromView):
+    """One engine that was installed on the node, or should be, and how it stands."""
+
+    engine: str
+    version: str
+    variant: str
+    state: InstallState
+    detail: str = Field(description="The step under way, the program's own version, or the reason.")
+    warning: str = Field(description="What is wrong with the machine for it, though it runs.")
+
+
 class NodeOut(FromView):
     """One node: what it has, what of that is promised, and since when it is silent."""
 
@@ -83,6 +94,9 @@ class NodeOut(FromView):
     weights: tuple[WeightsOut, ...]
     engine_versions: dict[str, str] | None = Field(
         description="Version by engine; null when the node never looked for engines."
+    )
+    engine_installs: tuple[EngineInstallOut, ...] = Field(
+        description="How what `llmgw engine install` has done on the node stands."
     )
     replica_ids: tuple[str, ...]
     stray_shard_ids: tuple[str, ...] = Field(

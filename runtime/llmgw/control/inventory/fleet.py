@@ -45,6 +45,9 @@ def heard(node: Node, beat: HeartbeatFacts, *, now: float) -> Node:
                 facts.engine_versions if beat.engine_versions is None else beat.engine_versions
             ),
             engines_probed=facts.engines_probed or beat.engine_versions is not None,
+            engine_installs=(
+                facts.engine_installs if beat.engine_installs is None else beat.engine_installs
+            ),
         ),
     )
 

@@ -92,6 +92,7 @@ def _node(
         storage=facts.storage,
         weights=facts.weights,
         engine_versions=None if is_unprobed else facts.engine_versions,
+        engine_installs=facts.engine_installs,
         replica_ids=tuple(replica_ids),
         stray_shard_ids=tuple(stray_ids),
     )

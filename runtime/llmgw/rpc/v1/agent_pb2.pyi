@@ -200,6 +200,7 @@ class Register(_message.Message):
     ENGINES_PROBED_FIELD_NUMBER: _builtins.int
     PORT_RANGE_FIELD_NUMBER: _builtins.int
     TERM_FIELD_NUMBER: _builtins.int
+    PROVISION_FIELD_NUMBER: _builtins.int
     node_id: _builtins.str
     hostname: _builtins.str
     mgmt_addr: _builtins.str
@@ -236,6 +237,10 @@ class Register(_message.Message):
     def port_range(self) -> Global___PortRange:
         """Ports that engines of this node may use; absent leaves the choice to the control plane."""
 
+    @_builtins.property
+    def provision(self) -> _containers.RepeatedCompositeFieldContainer[Global___ProvisionStatus]:
+        """Engines that were installed here or should be, and how they stand; a named program is not among them."""
+
     def __init__(
         self,
         *,
@@ -255,10 +260,11 @@ class Register(_message.Message):
         engines_probed: _builtins.bool = ...,
         port_range: Global___PortRange | None = ...,
         term: _builtins.int = ...,
+        provision: _abc.Iterable[Global___ProvisionStatus] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_memory_total_mb", b"_memory_total_mb", "host", b"host", "memory_total_mb", b"memory_total_mb", "port_range", b"port_range"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_memory_total_mb", b"_memory_total_mb", "agent_version", b"agent_version", "engine_versions", b"engine_versions", "engines_probed", b"engines_probed", "fabrics", b"fabrics", "gpus", b"gpus", "host", b"host", "hostname", b"hostname", "labels", b"labels", "memory_total_mb", b"memory_total_mb", "mgmt_addr", b"mgmt_addr", "node_id", b"node_id", "port_range", b"port_range", "running_shards", b"running_shards", "storage", b"storage", "term", b"term", "weights", b"weights"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_memory_total_mb", b"_memory_total_mb", "agent_version", b"agent_version", "engine_versions", b"engine_versions", "engines_probed", b"engines_probed", "fabrics", b"fabrics", "gpus", b"gpus", "host", b"host", "hostname", b"hostname", "labels", b"labels", "memory_total_mb", b"memory_total_mb", "mgmt_addr", b"mgmt_addr", "node_id", b"node_id", "port_range", b"port_range", "provision", b"provision", "running_shards", b"running_shards", "storage", b"storage", "term", b"term", "weights", b"weights"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__memory_total_mb: _TypeAlias = _typing.Literal["memory_total_mb"]  # noqa: Y015
     _WhichOneofArgType__memory_total_mb: _TypeAlias = _typing.Literal["_memory_total_mb", b"_memory_total_mb"]  # noqa: Y015
@@ -1027,12 +1033,15 @@ class ProvisionStatus(_message.Message):
     VARIANT_FIELD_NUMBER: _builtins.int
     STATE_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
+    WARNING_FIELD_NUMBER: _builtins.int
     engine: _builtins.str
     version: _builtins.str
     variant: _builtins.str
     state: _builtins.str
     """installing, ready, failed, unsupported."""
     detail: _builtins.str
+    warning: _builtins.str
+    """What is wrong with the machine for it, though it runs."""
     def __init__(
         self,
         *,
@@ -1041,10 +1050,11 @@ class ProvisionStatus(_message.Message):
         variant: _builtins.str = ...,
         state: _builtins.str = ...,
         detail: _builtins.str = ...,
+        warning: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "engine", b"engine", "state", b"state", "variant", b"variant", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "engine", b"engine", "state", b"state", "variant", b"variant", "version", b"version", "warning", b"warning"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
