@@ -44,6 +44,10 @@ class Owner(Protocol):
         """The attempt is over, with the first bytes of an answer's body or all that there are."""
         ...
 
+    def on_fault(self, error: Exception) -> None:
+        """Something failed by a fault of our own."""
+        ...
+
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run what has to wait."""
         ...
@@ -190,6 +194,10 @@ class Attempt:
         else:
             self._fail(Ending.LOST_BEFORE_HEAD, reason)
 
+    def on_fault(self, error: Exception) -> None:
+        """See ``upstream.BodyReceiver``."""
+        self._owner.on_fault(error)
+
     def _dial(self) -> None:
         self.phase = Phase.DIAL
         self._dialling = self._owner.spawn(self._dial_and_send())
@@ -200,6 +208,8 @@ class Attempt:
         except Unreachable as error:
             self._dialling = None
             self._fail(Ending.DIAL_FAILED, error.message)
+        except Exception as error:  # noqa: BLE001 - the client must hear of it
+            self._owner.on_fault(error)
         else:
             self._dialling = None
             self._send(connection)

@@ -258,8 +258,10 @@ class ClientConnection(asyncio.Protocol):
             self._wait_for_rest()
 
     def _crash(self, exchange: Exchange, error: Exception) -> None:
-        _log.error("request_failed", request_id=exchange.request_id, exc=error)
-        if self._exchange is exchange:
+        if self.work is not None:
+            self.work.on_fault(error)
+        elif self._exchange is exchange:
+            _log.error("request_failed", request_id=exchange.request_id, exc=error)
             self._answer_refusal(Refusal(Code.INTERNAL), exchange)
 
     def _wait_for_rest(self) -> None:

@@ -135,6 +135,17 @@ class Dispatch:
             self._end_attempt()
             self._refuse(Refusal(Code.SHUTTING_DOWN, retry_after_s=1))
 
+    def on_fault(self, error: Exception) -> None:
+        """See ``ports.Work`` and ``attempt.Owner``: the client must not wait for nothing."""
+        _log.error("request_failed", request_id=self._exchange.request_id, exc=error)
+        if self._is_over:
+            self._client.break_off(resets=True)
+        elif self._relay is not None:
+            self._relay.cut()
+        else:
+            self._end_attempt()
+            self._refuse(Refusal(Code.INTERNAL))
+
     def on_sent(self) -> None:
         """See ``attempt.Owner``."""
         exchange = self._exchange
@@ -239,7 +250,10 @@ class Dispatch:
     def _wake(self) -> None:
         self._stop_waiting()
         self._tried = ()
-        self._next()
+        try:
+            self._next()
+        except Exception as error:  # noqa: BLE001 - a timer has nobody else to tell
+            self.on_fault(error)
 
     def _commit(self, attempt: Attempt, data: bytes, *, is_whole: bool) -> None:
         """From here on the answer is this engine's, whatever happens."""

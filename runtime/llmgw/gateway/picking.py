@@ -41,6 +41,7 @@ def pick(
     """
     best: ChoiceT | None = None
     best_load = 0.0
+    mixed = 0
     for one in owners:
         if not one.is_ready or one in tried:
             continue
@@ -50,10 +51,13 @@ def pick(
         if best is not None:
             if one.priority < best.priority:
                 continue
-            if one.priority == best.priority and (
-                load > best_load or (load == best_load and _rank(one, key) <= _rank(best, key))
-            ):
-                continue
+            if one.priority == best.priority:
+                if load > best_load:
+                    continue
+                if load == best_load:
+                    mixed = mixed or zlib.crc32(key)
+                    if _rank(one.salt, mixed) <= _rank(best.salt, mixed):
+                        continue
         best, best_load = one, load
     return best
 
@@ -72,6 +76,6 @@ def salt(endpoint_id: str) -> int:
     return zlib.crc32(endpoint_id.encode())
 
 
-def _rank(one: Choice, key: bytes) -> int:
-    # Multiplied because crc32 is linear: alone it would favour some endpoints for all keys.
-    return zlib.crc32(key, one.salt) * _GOLDEN_RATIO & _32_BITS
+def _rank(salt_of_one: int, of_key: int) -> int:
+    # Multiplied, because without it the order of endpoints would be the same for half of all keys.
+    return (salt_of_one ^ of_key) * _GOLDEN_RATIO & _32_BITS

@@ -92,6 +92,10 @@ class Work(Protocol):
         """The gateway stops and waits no longer."""
         ...
 
+    def on_fault(self, error: Exception) -> None:
+        """Something failed by a fault of our own."""
+        ...
+
 
 class Service(Protocol):
     """What a client's request is given to."""

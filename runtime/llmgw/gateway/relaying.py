@@ -16,6 +16,9 @@ from llmgw.gateway.framing import Framing
 from llmgw.gateway.ports import Client
 from llmgw.gateway.replies import truncation_event
 from llmgw.gateway.upstream import UpstreamConnection
+from llmgw.kit import logs
+
+_log = logs.get(__name__)
 
 _TAIL_BYTES = 1024
 _CHUNK_BORDER = re.compile(rb"\r\n[0-9a-fA-F]+\r\n")
@@ -104,6 +107,11 @@ class Relay:
 
     def on_lost(self, reason: str) -> None:  # noqa: ARG002 - one word for all reasons
         """See ``upstream.BodyReceiver``: the answer broke off."""
+        self.cut()
+
+    def on_fault(self, error: Exception) -> None:
+        """See ``upstream.BodyReceiver``."""
+        _log.error("relay_failed", request_id=self._manner.request_id, exc=error)
         self.cut()
 
     def cut(self) -> None:

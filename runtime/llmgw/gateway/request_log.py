@@ -20,8 +20,8 @@ import orjson
 from llmgw.gateway.exchange import Exchange
 from llmgw.kit.clock import Clock
 
-_BATCH_LINES = 128
-_MOST_BATCHES = 256
+_BATCH_LINES = 1024
+_MOST_BATCHES = 64
 _CLOSE_WITHIN_S = 5.0
 _MOST_PATH_BYTES = 256
 
@@ -84,36 +84,39 @@ class RequestLog:
 
 
 def _plain(exchange: Exchange, epoch_at: float) -> str:
-    """The line for people; absent figures stay absent."""
-    at = epoch_at + exchange.ended_at
-    second = int(at)
-    begun_at, sent_at = exchange.started_at, exchange.sent_at
-    model = f" model={exchange.model_name}" if exchange.model_name else ""
-    path = exchange.path.decode() if model else _quoted(exchange.path)
-    code = "" if exchange.code is None else f" code={exchange.code}"
+    """The line for people, in whole milliseconds; absent figures stay absent."""
+    begun_at, ended_at = exchange.started_at, exchange.ended_at
+    if exchange.model_name:
+        what = f"{exchange.path.decode()} model={exchange.model_name}"
+    else:
+        what = _quoted(exchange.path)
     if exchange.first_byte_at:
         way = (
             f" endpoint={exchange.endpoint_id} attempts={exchange.attempts}"
-            f" queue_ms={(exchange.first_sent_at - begun_at) * 1000:.1f}"
-            f" ttft_ms={(exchange.first_byte_at - sent_at) * 1000:.1f}"
+            f" queue_ms={int((exchange.first_sent_at - begun_at) * 1000)}"
+            f" ttft_ms={int((exchange.first_byte_at - exchange.sent_at) * 1000)}"
         )
     else:
-        way = _plain_failure(exchange) if exchange.attempts else ""
-    stream = f" stream=yes events={exchange.events}" if exchange.is_stream else ""
-    truncated = " truncated=yes" if exchange.is_truncated else ""
+        way = _plain_failure(exchange)
+    if exchange.is_stream:
+        way += f" stream=yes events={exchange.events}"
+    if exchange.is_truncated:
+        way += " truncated=yes"
     return (
-        f"{_stamp(second)}.{int((at - second) * 1000):03d}Z info    request"
-        f" request_id={exchange.request_id} method={exchange.method.decode()} path={path}{model}"
-        f" status={exchange.status}{code} state={exchange.state}{way}{stream}{truncated}"
-        f" total_ms={(exchange.ended_at - begun_at) * 1000:.1f}\n"
+        f"{_stamp(int((epoch_at + ended_at) * 1000))} info    request"
+        f" request_id={exchange.request_id} method={exchange.method.decode()} path={what}"
+        f" status={exchange.status} state={exchange.state}{way}"
+        f" total_ms={int((ended_at - begun_at) * 1000)}\n"
     )
 
 
 def _plain_failure(exchange: Exchange) -> str:
-    """The attempts of a request that no engine answered."""
-    way = f" endpoint={exchange.endpoint_id} attempts={exchange.attempts}"
+    """Why and after what no engine answered."""
+    way = "" if exchange.code is None else f" code={exchange.code}"
+    if exchange.attempts:
+        way += f" endpoint={exchange.endpoint_id} attempts={exchange.attempts}"
     if exchange.first_sent_at:
-        way += f" queue_ms={(exchange.first_sent_at - exchange.started_at) * 1000:.1f}"
+        way += f" queue_ms={int((exchange.first_sent_at - exchange.started_at) * 1000)}"
     return way
 
 
@@ -157,5 +160,6 @@ def _quoted(path: bytes) -> str:
 
 
 @functools.lru_cache(maxsize=4)
-def _stamp(second: int) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
+def _stamp(at_ms: int) -> str:
+    second, ms = divmod(at_ms, 1000)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(second))}.{ms:03d}Z"

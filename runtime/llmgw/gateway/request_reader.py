@@ -113,13 +113,17 @@ class RequestReader:
         self._most_bytes = self._most_message_bytes
         parser, target = self._parser, self._target
         exchange.method = parser.get_method()
-        exchange.is_http10 = parser.get_http_version() == "1.0"
+        version = parser.get_http_version()
+        if version != "1.1":
+            exchange.is_http10 = True
+            if version != "1.0":
+                self._refuse(Code.HTTP_VERSION_NOT_SUPPORTED)
         path = target if target in MODEL_PATHS else path_of(target)
         if path is None:
             self._refuse(Code.MALFORMED_REQUEST)
         else:
             exchange.path = path
-            self._judge_fields(exchange, exchange.headers)
+        self._judge_fields(exchange, exchange.headers)
 
     def on_body(self, piece: bytes) -> None:
         """A piece of the body."""

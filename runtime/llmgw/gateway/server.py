@@ -8,6 +8,7 @@ and a ``RouteSource``.  It runs on whatever event loop is there.  A worker proce
 from __future__ import annotations
 
 import asyncio
+import functools
 import random
 import socket
 from collections.abc import Callable, Sequence
@@ -118,7 +119,7 @@ class Gateway:
         if not await self._emptied(within_s=grace_s):
             _log.warning("requests_cut", inflight=self._meter.inflight)
             for connection in tuple(self._reception.connections):
-                connection.cancel()
+                self._guarded(connection, connection.cancel)
             await self._emptied(within_s=_CUT_WITHIN_S)
         await self.close()
 
@@ -182,7 +183,7 @@ class Gateway:
         self._table_taken_at = self._clock.monotonic()
         self._registry.replace(table)
         for connection in tuple(self._reception.connections):
-            connection.on_routes_changed()
+            self._guarded(connection, connection.on_routes_changed)
 
     async def _watch(self) -> None:
         """The one clock of all connections, so that a request sets no timers of its own."""
@@ -192,7 +193,7 @@ class Gateway:
             now = self._reception.looked_at = self._clock.monotonic()
             for connection in tuple(self._reception.connections):
                 if connection.due_at <= now or connection.is_paused:
-                    self._look(connection, now)
+                    self._guarded(connection, functools.partial(connection.look, now))
             if self._request_log is not None:
                 self._request_log.flush()
             if now >= expire_at:
@@ -200,10 +201,11 @@ class Gateway:
                 for live in self._registry.all():
                     live.pool.expire(now)
 
-    def _look(self, connection: ClientConnection, now: float) -> None:
+    def _guarded(self, connection: ClientConnection, action: Callable[[], None]) -> None:
+        """Tell one connection something; its failure must not keep it from all others."""
         try:
-            connection.look(now)
-        except Exception as error:  # noqa: BLE001 - the watch must go on for all others
+            action()
+        except Exception as error:  # noqa: BLE001 - see above
             _log.error("connection_failed", exc=error)
             connection.abort()
 

@@ -32,6 +32,10 @@ class BodyReceiver(Protocol):
         """The answer will not be completed; the connection is gone."""
         ...
 
+    def on_fault(self, error: Exception) -> None:
+        """One of these calls failed by a fault of our own; the connection is given up."""
+        ...
+
 
 class Receiver(BodyReceiver, Protocol):
     """Who gets an answer from its begin, with a framing that keeps the bare payload if wanted."""
@@ -133,19 +137,23 @@ class UpstreamConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Bytes of an answer; called by the event loop, once a token in a stream."""
-        framing = self.framing
-        if framing is None:
-            self._take_head(data)
-            return
+        framing, receiver = self.framing, self._receiver
         try:
+            if framing is None:
+                self._take_head(data)
+                return
             taken = framing.feed(data)
-        except FramingBroken as error:
+            if framing.is_complete:
+                self._finish(data, taken)
+            elif receiver is not None:
+                receiver.on_body(data)
+        except (FramingBroken, HeadBroken) as error:
             self._fail(str(error))
-            return
-        if framing.is_complete:
-            self._finish(data, taken)
-        elif self._receiver is not None:
-            self._receiver.on_body(data)
+        except Exception as error:
+            if receiver is None:
+                raise
+            self._transport.abort()
+            receiver.on_fault(error)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone; called by the event loop."""
@@ -169,11 +177,7 @@ class UpstreamConnection(asyncio.Protocol):
             self._begun_head = b""
         while (end := data.find(_END_OF_HEAD)) >= 0:
             end += 4
-            try:
-                head = ResponseHead(data[:end])
-            except HeadBroken as error:
-                self._fail(str(error))
-                return
+            head = ResponseHead(data[:end])
             data = data[end:]
             if head.length_bytes == len(data) and head.status >= 200:
                 if head.keeps_open and not self._is_paused:
