@@ -5,8 +5,9 @@ QUESTION ?= Say hello in one short sentence.
 MODEL := $(DATA)/models/SmolLM2-135M-Instruct.Q4_1.gguf
 BIN := .venv/bin
 PIP := $(BIN)/pip --quiet --disable-pip-version-check
+CONTROLLER := .venv-controller
 
-.PHONY: up test slow check format proto docs ci
+.PHONY: up test slow check format proto docs controller test-ansible check-ansible ci
 
 up: .venv/up.stamp $(MODEL) ## start everything here; ONCE=1 asks QUESTION, prints the answer and ends
 	$(BIN)/llmgw up --data $(DATA) $(if $(ONCE),--once "$(QUESTION)")
@@ -33,6 +34,16 @@ proto: .venv/dev.stamp ## write runtime/llmgw/rpc/v1 anew
 docs: .venv/dev.stamp ## write the pages that are made from the code anew
 	$(BIN)/llmgw config reference > docs/reference/settings.md
 
+controller: $(CONTROLLER)/stamp ## what runs the playbooks and tests them: Ansible, Molecule, linters
+
+test-ansible: $(CONTROLLER)/stamp .venv/dev.stamp ## modules, plugins and roles, as a controller runs them
+	$(CONTROLLER)/bin/pytest -n 2 -m "not story" tests/ansible
+
+check-ansible: $(CONTROLLER)/stamp ## linters of playbooks and roles, sanity of the collection
+	PATH=$(CURDIR)/$(CONTROLLER)/bin:$$PATH yamllint --strict .
+	PATH=$(CURDIR)/$(CONTROLLER)/bin:$$PATH ANSIBLE_CONFIG=playbooks/ansible.cfg ansible-lint
+	.make/collection_sanity.sh $(CONTROLLER)/bin $(CONTROLLER)/sanity
+
 ci:
 	.ci/run
 
@@ -45,6 +56,11 @@ ci:
 
 .venv/dev.stamp: pyproject.toml | .venv/bin/pip
 	$(PIP) install --editable '.[dev]'
+	touch $@
+
+$(CONTROLLER)/stamp: .make/controller.txt
+	$(PYTHON) -m venv $(CONTROLLER)
+	$(CONTROLLER)/bin/pip --quiet --disable-pip-version-check install --requirement $<
 	touch $@
 
 $(MODEL): .make/model.txt | .venv/bin/pip
