@@ -17,7 +17,6 @@ class Code(enum.StrEnum):
     """The closed vocabulary of ``error.code``."""
 
     MALFORMED_REQUEST = "malformed_request"
-    UNSUPPORTED_UPGRADE = "unsupported_upgrade"
     INVALID_JSON = "invalid_json"
     MISSING_MODEL = "missing_model"
     INVALID_FIELD = "invalid_field"
@@ -56,9 +55,6 @@ _UNAVAILABLE = "unavailable_error"
 
 _ROWS = {
     Code.MALFORMED_REQUEST: _Row(400, _INVALID, "The request is not valid HTTP/1.1."),
-    Code.UNSUPPORTED_UPGRADE: _Row(
-        400, _INVALID, "The connection cannot be upgraded: send HTTP/1.1."
-    ),
     Code.INVALID_JSON: _Row(400, _INVALID, "The body is not a JSON object."),
     Code.MISSING_MODEL: _Row(400, _INVALID, "The body names no model: set `model`."),
     Code.INVALID_FIELD: _Row(400, _INVALID, "A field of the body has the wrong type."),

@@ -72,8 +72,8 @@ class RequestReader:
             return
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._refuse(Code.UNSUPPORTED_UPGRADE)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._ignore_upgrade(data[upgrade.args[0] :])
         except httptools.HttpParserCallbackError as error:
             raise (error.__context__ or error) from None  # a fault of our own
         except httptools.HttpParserError:
@@ -116,7 +116,9 @@ class RequestReader:
         version = parser.get_http_version()
         if version != "1.1":
             exchange.is_http10 = True
-            if version != "1.0":
+            if version == "0.9":
+                self._refuse(Code.MALFORMED_REQUEST)
+            elif version != "1.0":
                 self._refuse(Code.HTTP_VERSION_NOT_SUPPORTED)
         path = target if target in MODEL_PATHS else path_of(target)
         if path is None:
@@ -146,10 +148,28 @@ class RequestReader:
         self.complete.append(exchange)
         self.begun = None
         self._is_in_head = True
+        self._fed_bytes = 0
         self._most_bytes = self._limits.max_header_bytes
         self.wants_continue = False
         if len(self.complete) >= _MOST_AHEAD:
             exchange.keeps_open = False
+
+    def _ignore_upgrade(self, rest: bytes) -> None:
+        """Read the head once more without its wish, which a server may ignore (RFC 9110 §7.8).
+
+        llhttp takes all that follows such a head, the body too, for bytes of the other protocol.
+        """
+        if self.refusal is not None:
+            return
+        self.begun = asked = self.complete.pop()
+        if asked.headers.pop(b"upgrade", None) is None:
+            self._refuse(Code.METHOD_NOT_ALLOWED)  # CONNECT
+            return
+        lines = [b"%b: %b" % field for field in asked.headers.items()]
+        version = b"1.0" if asked.is_http10 else b"1.1"
+        first = b"%b %b HTTP/%b" % (asked.method, self._target, version)
+        self._parser = httptools.HttpRequestParser(self)
+        self.feed(b"\r\n".join([first, *lines]) + _END_OF_HEAD + rest)
 
     def _is_within_bounds(self, data: bytes) -> bool:
         """Whether a read past the bound is legal: it may hold more than the bounded head."""

@@ -1,0 +1,194 @@
+"""The real gateway on a loopback socket, between scripted engines and raw clients."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import socket
+
+from llmgw.config.settings import (
+    BreakerSettings,
+    DispatchSettings,
+    LimitsSettings,
+    RouterSettings,
+    StreamSettings,
+)
+from llmgw.domain.routes import Endpoint, ModelState, RoutedModel, RouteTable
+from llmgw.gateway.server import Gateway
+from llmgw.kit.clock import SystemClock
+from llmgw.serve.liveroutes import LiveRoutes
+from tests.fakes.raw_client import RawClient, post
+from tests.fakes.upstream import Upstream
+
+MODEL = "m"
+ASK = {"model": MODEL, "messages": [{"role": "user", "content": "hi"}]}
+_WITHIN_S = 3.0
+_LOOK_S = 0.01
+
+
+class Stage:
+    """One test's gateway; ``tune`` and ``clock`` before the first client connects."""
+
+    def __init__(self):
+        self.settings = RouterSettings()
+        self.clock = SystemClock()
+        self.routes = LiveRoutes()
+        self.request_log = None
+        self.endpoints = {}
+        self.models = {}
+        self.gateway = None
+        self._number = 0
+        self._clients = []
+        self._upstreams = []
+        self.list_model(MODEL)
+
+    # Before it starts
+
+    def tune(self, *, dispatch=(), breaker=(), stream=(), limits=()):
+        """Settings other than the defaults, as dicts."""
+        assert self.gateway is None
+        self.settings = RouterSettings(
+            dispatch=DispatchSettings(**dict(dispatch)),
+            breaker=BreakerSettings(**dict(breaker)),
+            stream=StreamSettings(**dict(stream)),
+            limits=LimitsSettings(**dict(limits)),
+        )
+
+    # What may be sent to
+
+    async def engine(self, endpoint_id="e1", *, models=(MODEL,), answer=None, **facts):
+        """A scripted engine that is in the table."""
+        upstream = Upstream(answer)
+        await upstream.start()
+        self._upstreams.append(upstream)
+        self.list_endpoint(endpoint_id, upstream.url, models=models, **facts)
+        return upstream
+
+    async def engines(self, count, *, answer=None, **facts):
+        return [await self.engine(f"e{n}", answer=answer, **facts) for n in range(1, count + 1)]
+
+    def list_endpoint(self, endpoint_id, url, *, models=(MODEL,), **facts):
+        self.endpoints[endpoint_id] = Endpoint(
+            endpoint_id=endpoint_id, url=url, models=models, **facts
+        )
+        self.publish()
+
+    def change_endpoint(self, endpoint_id, **facts):
+        self.endpoints[endpoint_id] = dataclasses.replace(self.endpoints[endpoint_id], **facts)
+        self.publish()
+
+    def drop_endpoint(self, endpoint_id):
+        del self.endpoints[endpoint_id]
+        self.publish()
+
+    def list_model(self, name, **facts):
+        self.models[name] = RoutedModel(name=name, **({"state": ModelState.READY} | facts))
+        self.publish()
+
+    def publish(self):
+        """Put the next table in force."""
+        self._number += 1
+        canonical = {name: name for name in self.models}
+        for model in self.models.values():
+            canonical.update(dict.fromkeys(model.aliases, model.name))
+        self.routes.put(
+            RouteTable(
+                number=self._number,
+                endpoints=tuple(self.endpoints.values()),
+                models=dict(self.models),
+                canonical=canonical,
+            )
+        )
+
+    # Clients
+
+    async def start(self, *, buffer_bytes=None):
+        """Listen; ``buffer_bytes`` makes the kernel keep little of what is sent to clients."""
+        listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
+        if buffer_bytes is not None:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer_bytes)
+        self.port = listener.getsockname()[1]
+        self.gateway = Gateway(
+            settings=self.settings,
+            routes=self.routes,
+            clock=self.clock,
+            request_log=self.request_log,
+        )
+        await self.gateway.start([listener])
+
+    async def client(self, *, buffer_bytes=None):
+        """A connected client."""
+        if self.gateway is None:
+            await self.start()
+        client = await RawClient.connect(self.port, buffer_bytes=buffer_bytes)
+        self._clients.append(client)
+        return client
+
+    async def send(self, request):
+        """A client that has sent ``request``."""
+        client = await self.client()
+        client.send(request)
+        return client
+
+    async def ask(self, body=ASK, *fields, **where):
+        """The answer to one request on a connection of its own."""
+        client = await self.send(post(body, *fields, **where))
+        return await client.answer()
+
+    # What is known of it
+
+    @property
+    def stats(self):
+        return self.gateway.stats()
+
+    @property
+    def states(self):
+        """How requests ended, the states that occurred alone."""
+        return {state.value: n for state, n in self.stats.totals.states.items() if n}
+
+    def endpoint_stats(self, endpoint_id="e1"):
+        [stats] = [one for one in self.stats.endpoints if one.endpoint_id == endpoint_id]
+        return stats
+
+    async def settled(self, *, within_s=_WITHIN_S):
+        """Wait until no request is under way."""
+        await self.until(lambda: self.stats.totals.inflight == 0, within_s=within_s)
+
+    async def until(self, condition, *, within_s=_WITHIN_S):
+        """Wait for something that only the gateway knows."""
+        async with asyncio.timeout(within_s):
+            while not condition():
+                await asyncio.sleep(_LOOK_S)  # noqa: ASYNC110 - the gateway tells nobody
+
+    # The end
+
+    async def close(self):
+        """End everything, then hold the promises that every test makes."""
+        if self.gateway is not None:
+            for client in self._clients:
+                client.leave()
+            await self.until(lambda: self.stats.connections == 0)
+            self._is_at_rest()
+            await self.gateway.close()
+        for upstream in self._upstreams:
+            await upstream.close()
+        await self.until(lambda: asyncio.all_tasks() <= {asyncio.current_task()})
+
+    def _is_at_rest(self):
+        stats = self.stats
+        assert stats.totals.inflight == 0
+        assert {one.endpoint_id: one.inflight for one in stats.endpoints if one.inflight} == {}
+        assert stats.buffered_body_bytes == 0
+        assert len(self.gateway._tasks) <= 1, "a task besides the watch is left"
+
+
+class Errors(logging.Handler):
+    """Keeps what is logged as an error, by the gateway or by the event loop."""
+
+    def __init__(self):
+        super().__init__(logging.ERROR)
+        self.events = []
+
+    def emit(self, record):
+        self.events.append(record.getMessage())
