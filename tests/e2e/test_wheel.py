@@ -84,4 +84,6 @@ def test_the_agent_installs_alone(installed):
 def test_the_server_starts_from_the_wheel(installed):
     programs = installed("[server]")
     assert "--endpoint" in run(programs / "llmgw", "server", "--help")
-    assert "--once" in run(programs / "llmgw", "up", "--help")
+    code, said = refusal(programs / "llmgw", "up")
+    assert code == 2
+    assert "pip install 'llmgw[server,agent]'" in said
