@@ -1,0 +1,81 @@
+"""A body tells where it wants to go, and nothing else of it is touched."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llmgw.gateway.describing import Description, describe, rewrite_model
+from llmgw.gateway.replies import Code
+
+SIZES = pytest.mark.parametrize("padding", [0, 20_000], ids=["small", "large"])
+
+
+@SIZES
+@pytest.mark.parametrize(
+    ("body", "model", "is_stream"),
+    [
+        (b'{"model":"m"}', "m", None),
+        (b'{"model":"m","stream":true}', "m", True),
+        (b'{"model":"m","stream":false}', "m", False),
+        (b'{"model":"m","stream":null}', "m", None),
+        (b'{"messages":[{"model":"x"}],"model":"m","n":1.5e3}', "m", None),
+        (b'{"mod\\u0065l":"m"}', "m", None),
+        (b'{"model":"a","model":"m"}', "m", None),
+    ],
+    ids=repr,
+)
+def test_model_and_stream_are_read(body, model, is_stream, padding):
+    assert describe(body + b" " * padding) == Description(model, is_stream)
+
+
+@SIZES
+@pytest.mark.parametrize(
+    ("body", "code", "param"),
+    [
+        (b"", Code.INVALID_JSON, None),
+        (b"{", Code.INVALID_JSON, None),
+        (b"[]", Code.INVALID_JSON, None),
+        (b"null", Code.INVALID_JSON, None),
+        (b'{"model":"m"}{', Code.INVALID_JSON, None),
+        (b"{}", Code.MISSING_MODEL, "model"),
+        (b'{"model":""}', Code.MISSING_MODEL, "model"),
+        (b'{"model":null}', Code.INVALID_FIELD, "model"),
+        (b'{"model":["m"]}', Code.INVALID_FIELD, "model"),
+        (b'{"model":"m","stream":1}', Code.INVALID_FIELD, "stream"),
+    ],
+    ids=repr,
+)
+def test_unreadable_body_is_refused_with_its_reason(body, code, param, padding):
+    refusal = describe(body + b" " * padding)
+    assert (refusal.code, refusal.param) == (code, param)
+
+
+def test_text_of_the_body_never_enters_the_refusal():
+    refusal = describe(b'{"model":{"canary":"canary"}}')
+    assert b"canary" not in refusal.body("r")
+
+
+def test_other_values_keep_their_bytes_when_the_model_is_renamed():
+    body = b'{"a": 1.500, "model" : "alias", "b":{"x":  [1,2 ], "model":"alias"}, "c":"\\u00e9"}'
+    renamed = rewrite_model(body, "name/of it")
+    assert orjson.loads(renamed)["model"] == "name/of it"
+    for part in (b"1.500", b'{"x":  [1,2 ], "model":"alias"}', b'"\\u00e9"'):
+        assert part in renamed
+
+
+@given(
+    st.dictionaries(
+        st.text(),
+        st.recursive(
+            st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
+            lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+            max_leaves=5,
+        ),
+    )
+)
+def test_renaming_changes_the_model_alone(fields):
+    body = orjson.dumps(fields | {"model": "alias"})
+    assert orjson.loads(rewrite_model(body, "name")) == fields | {"model": "name"}

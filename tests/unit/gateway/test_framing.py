@@ -1,0 +1,149 @@
+"""A follower of body framing finds the exact end, however the bytes are cut."""
+
+from __future__ import annotations
+
+import httptools
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llmgw.gateway.framing import ChunkedFraming, CloseFraming, FramingBroken, LengthFraming
+
+
+def chunked(*payloads, extension=b"", trailer=b""):
+    chunks = [b"%x%b\r\n%b\r\n" % (len(payload), extension, payload) for payload in payloads]
+    return b"".join(chunks) + b"0\r\n" + trailer + b"\r\n"
+
+
+def feed_all(framing, *reads):
+    for read in reads:
+        framing.feed(read)
+
+
+class Decoder:
+    """What a client makes of a chunked answer."""
+
+    def __init__(self):
+        self.payload = b""
+        self.is_complete = False
+        self._parser = httptools.HttpResponseParser(self)
+        self._parser.feed_data(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+
+    def feed(self, data):
+        self._parser.feed_data(data)
+        return self
+
+    def on_body(self, piece):
+        self.payload += piece
+
+    def on_message_complete(self):
+        self.is_complete = True
+
+
+PAYLOADS = st.lists(st.binary(min_size=1, max_size=40), max_size=5)
+EXTENSIONS = st.sampled_from([b"", b";a", b" ;a=b", b";a=b;c"])
+TRAILERS = st.sampled_from([b"", b"X: y\r\n", b"X: y\r\nZ:\r\n"])
+
+
+@given(payloads=PAYLOADS, extension=EXTENSIONS, trailer=TRAILERS, after=st.binary(), data=st.data())
+def test_end_is_found_exactly_however_the_bytes_are_cut(payloads, extension, trailer, after, data):
+    body = chunked(*payloads, extension=extension, trailer=trailer)
+    stream = body + after
+    framing = ChunkedFraming(keeps_payload=True)
+    taken, payload = 0, b""
+    while not framing.is_complete:
+        size = data.draw(st.integers(1, len(stream) - taken))
+        read = stream[taken : taken + size]
+        taken += framing.feed(read)
+        payload += framing.payload(read)
+    assert taken == len(body)
+    assert payload == b"".join(payloads)
+    assert framing.has_payload == bool(payloads)
+
+
+@given(payloads=PAYLOADS, cut=st.integers(0), event=st.binary(min_size=1, max_size=60))
+def test_event_after_a_cut_at_any_byte_is_read_by_a_client_and_nothing_ends(payloads, cut, event):
+    body = chunked(*payloads)
+    passed = body[: cut % len(body)]
+    framing = ChunkedFraming()
+    framing.feed(passed)
+    before = Decoder().feed(passed).payload
+    client = Decoder().feed(passed + framing.after_cut(event))
+    assert client.payload in {before + event, before}
+    assert (client.payload == before) == (not framing.after_cut(event))
+    assert not client.is_complete
+
+
+def test_event_is_lost_only_where_the_end_had_begun():
+    body = chunked(b"abc")
+    lost = []
+    for cut in range(len(body)):
+        framing = ChunkedFraming()
+        framing.feed(body[:cut])
+        if not framing.after_cut(b"event"):
+            lost.append(body[cut:])
+    assert lost == [b"\n\r\n", b"\r\n", b"\n"]
+
+
+@given(payloads=PAYLOADS, cut=st.integers(0))
+def test_event_in_place_of_the_end_keeps_the_answer_open(payloads, cut):
+    body = chunked(*payloads)
+    cut %= len(body)
+    framing = ChunkedFraming()
+    framing.feed(body[:cut])
+    framing.feed(body[cut:])
+    shown = body[:cut] + framing.in_place_of_end(body[cut:], b"event")
+    client = Decoder().feed(shown)
+    assert not client.is_complete
+    assert client.payload in {b"".join(payloads), b"".join(payloads) + b"event"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"", b"g", b"0x5", b"-5", b"+5", b"5_0", b" 5", b"5 5", b"f" * 16, b"\xb2"],
+    ids=repr,
+)
+def test_size_that_is_no_plain_hexadecimal_is_refused(line):
+    with pytest.raises(FramingBroken):
+        ChunkedFraming().feed(line + b"\r\nhello\r\n")
+
+
+@pytest.mark.parametrize("at", range(1, 9))
+def test_chunk_that_does_not_end_where_it_says_is_refused(at):
+    body = b"3\r\nabcde\r\n"
+    with pytest.raises(FramingBroken):
+        feed_all(ChunkedFraming(), body[:at], body[at:])
+
+
+def test_line_without_an_end_is_refused():
+    with pytest.raises(FramingBroken):
+        feed_all(ChunkedFraming(), *[b"1"] * 20_000)
+
+
+def test_announced_length_takes_its_bytes_and_no_more():
+    framing = LengthFraming(5)
+    assert framing.feed(b"abc") == 3
+    assert not framing.is_complete
+    assert framing.feed(b"defg") == 2
+    assert framing.is_complete
+
+
+def test_length_of_nothing_is_complete_at_once_and_has_no_payload():
+    framing = LengthFraming(0)
+    assert framing.is_complete
+    assert not framing.has_payload
+
+
+def test_event_fits_into_an_announced_length_only_while_it_leaves_it_short():
+    framing = LengthFraming(10)
+    framing.feed(b"abc")
+    assert framing.after_cut(b"123456") == b"123456"
+    assert framing.after_cut(b"1234567") == b""
+
+
+def test_body_that_ends_with_its_connection_never_ends_by_itself():
+    framing = CloseFraming()
+    assert framing.feed(b"abc") == 3
+    assert not framing.is_complete
+    assert framing.ends_at_close()
+    assert framing.after_cut(b"event") == b"event"
