@@ -53,6 +53,11 @@ COMMANDS: Mapping[str, LazyCommand] = {
         attribute="engine",
         help="Install engines on this machine, check them, list them.",
     ),
+    "unit": LazyCommand(
+        module="llmgw.cli.unit_cmd",
+        attribute="unit",
+        help="Print the systemd unit of the server or the agent.",
+    ),
     "config": LazyCommand(
         module="llmgw.cli.config_cmd",
         attribute="config",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from llmgw.cli.server_init_cmd import init
 from llmgw.config import loading, sources
 from llmgw.config.settings import ServerSettings
 from llmgw.errors import Invalid
@@ -17,7 +18,7 @@ from llmgw.serve import server as servers
 DEFAULT_CONFIG = Path("/etc/llmgw/server.yaml")
 
 
-@click.group(invoke_without_command=True)
+@click.group(invoke_without_command=True, commands=[init])
 @click.option(
     "--config",
     type=click.Path(path_type=Path),
@@ -47,6 +48,8 @@ def server(
     Every setting can be given by environment too: LLMGW_LISTEN, LLMGW_GATEWAY__WORKERS, ...
     Ends by SIGTERM; engines go on.
     """
+    if ctx.invoked_subcommand == init.name:
+        return  # it makes the settings
     environ = sources.environment()
     file = config or (DEFAULT_CONFIG if DEFAULT_CONFIG.is_file() else None)
     overrides = {

@@ -1,0 +1,14 @@
+"""``llmgw unit``: the systemd unit of the server or the agent, to be put in place by hand."""
+
+from __future__ import annotations
+
+import click
+
+from llmgw.serve import unit_files
+
+
+@click.command()
+@click.argument("name", type=click.Choice(unit_files.NAMES))
+def unit(*, name: str) -> None:
+    """Print a systemd unit, for /etc/systemd/system/NAME.service."""
+    click.echo(unit_files.text(name), nl=False)

@@ -1,0 +1,1 @@
+"""``llmgw server init``: a control plane on this machine, from nothing or from half of one."""
