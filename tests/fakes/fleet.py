@@ -31,7 +31,7 @@ from llmgw.domain.views import (
     ShardView,
     StatusView,
 )
-from llmgw.errors import NotConnected, Unknown
+from llmgw.errors import Conflict, NotConnected, Unknown
 
 GIB = 1024**3
 
@@ -264,9 +264,20 @@ class FakeFleet:
     def set_node_state(self, node_id: str, *, target: NodeTarget, reason: str) -> NodeView:
         for view in self.node_views:
             if view.node_id == node_id:
-                flagged = dataclasses.replace(view, state=str(target), flag_reason=reason)
+                flagged = dataclasses.replace(
+                    view, state=str(target), target=target, flag_reason=reason
+                )
                 self.node_views = [flagged if v is view else v for v in self.node_views]
                 return flagged
+        raise Unknown(f"no node {node_id!r} has ever registered here")
+
+    def forget_node(self, node_id: str) -> None:
+        for view in self.node_views:
+            if view.node_id == node_id and view.is_connected:
+                raise Conflict(f"{node_id} is connected and would register again")
+            if view.node_id == node_id:
+                self.node_views = [v for v in self.node_views if v is not view]
+                return
         raise Unknown(f"no node {node_id!r} has ever registered here")
 
     def become_ready(self, name: str) -> None:

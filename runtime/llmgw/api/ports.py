@@ -57,6 +57,10 @@ class NodeFlags(Protocol):
         """The node with the flag set; ``Unknown`` node, ``Standby`` where nobody may say so."""
         ...
 
+    def forget_node(self, node_id: str) -> None:
+        """Drop a node; ``Unknown``, ``Standby``, or ``Conflict`` while it is there."""
+        ...
+
 
 class Refusals(Protocol):
     """Whose stream was refused or ended."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from llmgw.domain.catalog import Scaling
-from llmgw.domain.nodes import EngineInstall, Fabric, Host, LocalWeights, Storage
+from llmgw.domain.nodes import EngineInstall, Fabric, Host, LocalWeights, NodeTarget, Storage
 from llmgw.domain.replicas import FetchProgress, ReplicaState, ShardState
 
 
@@ -45,6 +45,7 @@ class GpuView:
 class NodeView:
     """One node: what it has, what of that is promised, and since when it is silent.
 
+    ``target`` is an operator's last word; ``state`` shows it unless the node is silent.
     ``engine_versions`` is ``None`` for a node that never looked for engines, and empty for one that
     has none.
     """
@@ -53,6 +54,7 @@ class NodeView:
     state: str
     last_seen_s: float
     is_connected: bool = True
+    target: NodeTarget = NodeTarget.READY
     flag_reason: str = ""
     hostname: str = ""
     mgmt_addr: str = ""

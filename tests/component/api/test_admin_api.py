@@ -234,6 +234,7 @@ def test_an_operators_word_on_a_node_is_answered_by_the_node(http, target):
     answer = http.post("/api/v1/nodes/gpu01/state", json=wanted)
     assert answer.status_code == 200
     assert (answer.json()["state"], answer.json()["flag_reason"]) == (target, "new cards")
+    assert answer.json()["target"] == target
     assert http.get("/api/v1/nodes/gpu01").json() == answer.json()
 
 
@@ -246,6 +247,15 @@ def test_an_operators_word_that_makes_no_sense_is_400(http, body):
     answer = http.post("/api/v1/nodes/gpu01/state", json=body)
     assert answer.status_code == 400
     assert answer.json()["error"]["details"]
+
+
+@pytest.mark.usefixtures("same_fleet_after")
+def test_a_node_that_is_gone_is_forgotten_and_one_that_is_there_is_not(http):
+    assert http.delete("/api/v1/nodes/gpu01").status_code == 409
+    answer = http.delete("/api/v1/nodes/cpu01")
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert http.delete("/api/v1/nodes/cpu01").status_code == 404
+    assert [node["node_id"] for node in http.get("/api/v1/nodes").json()["nodes"]] == ["gpu01"]
 
 
 def test_a_node_that_never_registered_cannot_be_flagged(http):
@@ -277,7 +287,7 @@ def test_refusals_carry_every_fact_of_their_views(http):
 def test_description_of_the_api_documents_every_route_and_loads_nothing_foreign(http):
     described = http.get("/api/v1/openapi.json").json()
     routes = [route for path in described["paths"].values() for route in path.values()]
-    assert len(routes) == 13
+    assert len(routes) == 14
     assert all(route["description"] for route in routes)
     assert "ErrorOut" in described["components"]["schemas"]
     assert http.get("/docs").status_code == 404

@@ -8,12 +8,12 @@ import pytest
 
 from llmgw.control.leadership.elector import SoleLeader
 from llmgw.domain import catalog_rules
-from llmgw.domain.nodes import HeartbeatFacts
+from llmgw.domain.nodes import HeartbeatFacts, NodeTarget
 from llmgw.domain.replicas import ReplicaState, ShardState
 from llmgw.domain.routes import Endpoint, ModelState, RouteTable
 from llmgw.domain.snapshots import Bounds
 from llmgw.domain.views import ModelStatus
-from llmgw.errors import Unknown
+from llmgw.errors import Conflict, Standby, Unknown
 from llmgw.kit.clock import SystemClock
 from tests.fakes import clusters
 from tests.fakes.reconciled import Stage
@@ -204,6 +204,53 @@ async def test_standby_looks_on_and_a_new_leader_awaits_its_nodes():
         assert stage.reconciler.status().control.settling_left_s == 30
         await pass_time(stage, seconds=33, heard=["n1"])
         await stage.until(lambda: stage.dispatcher.orders)
+
+
+async def test_a_word_on_a_silent_node_is_kept_and_shown_beside_its_silence():
+    async with Stage(clusters.model("m")).running() as stage:
+        stage.register("n1")
+        stage.register("n2")
+        view = stage.reconciler.set_node_state("n1", target=NodeTarget.CORDONED, reason="disk")
+        assert (view.state, view.target) == ("cordoned", NodeTarget.CORDONED)
+        await pass_time(stage, seconds=21, heard=["n2"])
+        silent, other = stage.reconciler.nodes()
+        assert (silent.state, silent.target, silent.flag_reason) == (
+            "unreachable",
+            NodeTarget.CORDONED,
+            "disk",
+        )
+        assert other.target is NodeTarget.READY
+
+
+async def test_only_a_node_that_is_gone_and_empty_is_forgotten():
+    async with Stage(clusters.model("m")).running() as stage:
+        stage.register("n1")
+        await serving(stage)
+        with pytest.raises(Conflict, match="n1 is connected and would register again"):
+            stage.reconciler.forget_node("n1")
+        stage.reconciler.stream_lost("n1")
+        with pytest.raises(Conflict, match="n1 still holds m-"):
+            stage.reconciler.forget_node("n1")
+        stage.register("n2", mgmt_addr="10.0.0.2")
+        await pass_time(stage, seconds=63, heard=["n2"])
+        await serving(stage)
+        assert [view.state for view in stage.reconciler.nodes()] == ["lost", "ready"]
+        stage.reconciler.forget_node("n1")
+        assert [view.node_id for view in stage.reconciler.nodes()] == ["n2"]
+        with pytest.raises(Unknown):
+            stage.reconciler.forget_node("n1")
+        stage.register("n1")
+        assert [view.state for view in stage.reconciler.nodes()] == ["ready", "ready"]
+
+
+async def test_a_standby_takes_no_word_on_a_node():
+    stage = Stage(clusters.model("m"), leadership=SwitchedLeader(), expected=())
+    async with stage.running():
+        stage.register("n1")
+        with pytest.raises(Standby):
+            stage.reconciler.set_node_state("n1", target=NodeTarget.CORDONED, reason="")
+        with pytest.raises(Standby):
+            stage.reconciler.forget_node("n1")
 
 
 async def test_own_standstill_makes_no_node_lost():

@@ -55,6 +55,12 @@ async def state(flags: Flags, node_id: str, wanted: NodeStateIn) -> NodeOut:
     return NodeOut.model_validate(view)
 
 
+@router.delete("/nodes/{node_id}", status_code=204)
+async def forget(flags: Flags, node_id: str) -> None:
+    """Forget a node that is gone; one that is connected or holds replicas stays."""
+    flags.forget_node(node_id)
+
+
 def _has_label(node: NodeView, label: str) -> bool:
     key, _, value = label.partition("=")
     return node.labels.get(key) == value

@@ -79,6 +79,9 @@ class NodeOut(FromView):
     state: str = Field(description="lost, unreachable, draining, cordoned or ready.")
     last_seen_s: float = Field(description="Seconds since it last spoke.")
     is_connected: bool
+    target: NodeTarget = Field(
+        description="An operator's last word; state shows it unless the node is silent."
+    )
     flag_reason: str = Field(description="Why an operator cordoned or drains it.")
     hostname: str
     mgmt_addr: str

@@ -109,10 +109,18 @@ class Reconciler:
 
         ``Unknown`` node; ``Standby`` when another control plane leads.
         """
-        if not self._rooms.leadership.is_leader():
-            raise Standby("this control plane is a standby; ask the one that leads")
+        self._need_lead()
         self._records.flag(node_id, target=target, reason=reason)
         return next(view for view in self.nodes() if view.node_id == node_id)
+
+    def forget_node(self, node_id: str) -> None:
+        """Let go of a node that is gone; ``Conflict`` while it is connected or holds something."""
+        self._need_lead()
+        self._records.forget(node_id)
+
+    def _need_lead(self) -> None:
+        if not self._rooms.leadership.is_leader():
+            raise Standby("this control plane is a standby; ask the one that leads")
 
     # What people see
 

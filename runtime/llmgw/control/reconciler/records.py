@@ -12,10 +12,10 @@ from dataclasses import replace
 from llmgw.control.inventory import fleet
 from llmgw.control.reconciler import adopting, reporting
 from llmgw.control.reconciler.ports import CatalogSource
-from llmgw.domain.nodes import HeartbeatFacts, Liveness, NodeFacts, NodeTarget
+from llmgw.domain.nodes import HeartbeatFacts, Liveness, Node, NodeFacts, NodeTarget
 from llmgw.domain.replicas import ReplicaState, RunningShard, ShardReport
 from llmgw.domain.snapshots import Bounds, Cluster
-from llmgw.errors import Unknown
+from llmgw.errors import Conflict, Unknown
 from llmgw.kit import logs
 from llmgw.kit.clock import Clock
 
@@ -112,9 +112,7 @@ class Records:
 
     def flag(self, node_id: str, *, target: NodeTarget, reason: str) -> None:
         """An operator's word on a node; ``Unknown`` when it has never registered."""
-        node = self.cluster.nodes.get(node_id)
-        if node is None:
-            raise Unknown(f"no node {node_id!r} has ever registered here")
+        node = self._node(node_id)
         flagged = fleet.flagged(node, target=target, reason=reason)
         if flagged == node:
             return
@@ -122,10 +120,35 @@ class Records:
         _log.info("node_flagged", node=node_id, target=target, reason=flagged.flag_reason or None)
         self._on_change()
 
+    def forget(self, node_id: str) -> None:
+        """Let go of a node that is gone; ``Conflict`` while it is connected or holds something."""
+        if self._node(node_id).is_connected:
+            raise Conflict(f"{node_id} is connected and would register again: stop its agent first")
+        held = _held(self.cluster, node_id)
+        if held:
+            raise Conflict(f"{node_id} still holds {', '.join(held)}; drain it first")
+        rest = {key: node for key, node in self.cluster.nodes.items() if key != node_id}
+        self.cluster = replace(self.cluster, nodes=rest)
+        _log.info("node_forgotten", node=node_id)
+        self._on_change()
+
+    def _node(self, node_id: str) -> Node:
+        node = self.cluster.nodes.get(node_id)
+        if node is None:
+            raise Unknown(f"no node {node_id!r} has ever registered here")
+        return node
+
     def excuse(self, *, stalled_s: float, now: float) -> None:
         """This process stood still, so nobody could be heard; silence is counted without it."""
         nodes = fleet.excused(self.cluster.nodes, stalled_s=stalled_s, now=now)
         self.cluster = replace(self.cluster, nodes=nodes)
+
+
+def _held(cluster: Cluster, node_id: str) -> list[str]:
+    shards = (shard for replica in cluster.replicas.values() for shard in replica.shards)
+    held = {shard.shard_id for shard in shards if shard.node_id == node_id}
+    strays = {stray.shard_id for stray in cluster.strays.values() if stray.node_id == node_id}
+    return sorted(held | strays)
 
 
 def _note(node_id: str, adoption: adopting.Adoption) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from llmgw.control.inventory import claims as claiming
+from llmgw.control.inventory import fleet
 from llmgw.control.inventory.claims import Claims
 from llmgw.control.reconciler import draining, gates, wanting
 from llmgw.domain.catalog import Model
@@ -78,6 +79,7 @@ def _node(
         state=node.state,
         last_seen_s=now - node.last_seen_at,
         is_connected=node.is_connected,
+        target=fleet.wanted_of(node),
         flag_reason=node.flag_reason,
         hostname=facts.hostname,
         mgmt_addr=facts.mgmt_addr,
