@@ -23,21 +23,20 @@ public. The double has never been held against a real Proxmox; the role's README
 from __future__ import annotations
 
 import asyncio
-import email
-import hashlib
 import re
 import threading
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
 from fakepve import FakePve, FakeVm, PveError, TaskError, shapes
 from fakepve.lxc import format_size
 from fakepve.qemu import DRIVE_KEY, join_drive, split_drive
-from fakepve.routing import die, param_error, split_list
+from fakepve.routing import die, param_error
 from fakepve.server import USER, params
 from proxmox_calls import Call, CallLog, Line
+from proxmox_images import Image, ImagesApi, form_of
 
 GIB = 1024**3
 CLOUD_INIT = frozenset(
@@ -71,22 +70,10 @@ OPTIONS = frozenset(
         "template",
     }
 )
-IMPORT_NAMES = re.compile(r"[^/]+\.(ova|qcow2|raw|vmdk)")
+START_WITHIN_S = 30
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
-    """A file on the web, or one inside a storage: its content, and the disk that it holds."""
-
-    content: bytes
-    disk_bytes: int
-
-    @property
-    def sha256(self) -> str:
-        return hashlib.sha256(self.content).hexdigest()
-
-
-class ProxmoxDouble(FakePve):
+class ProxmoxDouble(ImagesApi, FakePve):
     """One cluster with the storages ``local`` (images) and ``local-lvm`` (disks) on ``pve1``."""
 
     def __init__(self, *, host: str = "127.0.0.1", port: int = 0, log: CallLog | None = None):
@@ -96,7 +83,6 @@ class ProxmoxDouble(FakePve):
         self.on_start: Callable[[FakeVm], None] | None = None
         self.start_fault: str | None = None
         self.web_files: dict[str, Image] = {}
-        self.uploaded_disk_bytes = 3584 * 1024**2
         self.bridges = {"vmbr0"}
         self.mappings: dict[str, list[str]] = {}
         self.mapping_faults: dict[str, str] = {}
@@ -113,7 +99,7 @@ class ProxmoxDouble(FakePve):
 
     def add_image(self, name: str, *, storage: str = "local", disk_bytes: int) -> None:
         """A disk image in a storage, ready to be imported."""
-        self._keep_image(storage, name, Image(b"image", disk_bytes))
+        self.keep_image(storage, name, Image(b"image", disk_bytes))
 
     def hold(self, task_type: str) -> None:
         """Tasks of this type run until they are let go."""
@@ -304,9 +290,17 @@ class ProxmoxDouble(FakePve):
     async def _do_start(self, vm, user, p):
         vm.start_error = self.start_fault
         upid = await super()._do_start(vm, user, p)
-        if self.on_start is not None and vm.status == "running":
-            threading.Thread(target=self.on_start, args=(vm,), daemon=True).start()
+        if self.on_start is not None:
+            threading.Thread(target=self._tell_of_start, args=(vm,), daemon=True).start()
         return upid
+
+    def _tell_of_start(self, vm: FakeVm) -> None:
+        """The task that starts a VM goes on after its call was answered."""
+        deadline = time.monotonic() + START_WITHIN_S
+        while vm.status != "running" and time.monotonic() < deadline:
+            time.sleep(0.05)
+        if vm.status == "running":
+            self.on_start(vm)
 
     # Devices and bridges
 
@@ -331,70 +325,10 @@ class ProxmoxDouble(FakePve):
             or self.allowed(user, f"/sdn/zones/localnetwork/{bridge}", "SDN.Audit")
         ]
 
-    # Images
-
-    def _keep_image(self, storage: str, name: str, image: Image) -> None:
-        self.store_file(storage, name, len(image.content), "import")
-        self.storages[storage]["volumes"][f"import/{name}"]["disk_bytes"] = image.disk_bytes
-
-    async def _content_info(self, v, user):
-        info = await super()._content_info(v, user)
-        sid, name, *_rest = self._volume_target(v)
-        disk_bytes = self._volumes(sid)[name].get("disk_bytes")
-        return info if disk_bytes is None else {**info, "size": disk_bytes}
-
-    async def _download_url(self, request: web.Request) -> web.Response:
-        storage, store = self._file_storage(request, "download")
-        node, user = request.match_info["node"], request[USER]
-        match = self.resolve(request, "/api2/json")
-        values = self._verify(request, await params(request))
-        self.check_permissions(user, match.methods["POST"]["permissions"], values)
-        self._check_image(storage, store, values)
-
-        async def body():
-            image = self.web_files.get(values["url"])
-            if image is None:
-                raise TaskError("download failed: 404 Not Found")
-            if f"import/{values['filename']}" in self._volumes(storage):
-                raise TaskError(f"refusing to override existing file '{values['filename']}'")
-            if values.get("checksum") not in {None, image.sha256}:
-                raise TaskError(
-                    f"checksum mismatch: got '{image.sha256}' != expect '{values['checksum']}'"
-                )
-            self._keep_image(storage, values["filename"], image)
-
-        upid = await self.task(node, "download", values["filename"], user, body)
-        return web.json_response({"data": upid})
-
-    async def _upload(self, request: web.Request) -> web.Response:
-        fields = await _form(request)
-        if fields.get("content") != b"import":
-            return await super()._upload(request)
-        storage, store = self._file_storage(request, "upload")
-        user = request[USER]
-        self.require(user, f"/storage/{storage}", "Datastore.AllocateTemplate")
-        name = fields["filename"].decode()
-        self._check_image(storage, store, {"content": "import", "filename": name})
-        image = Image(fields["data"], self.uploaded_disk_bytes)
-
-        async def body():
-            self._keep_image(storage, name, image)
-
-        upid = await self.task(request.match_info["node"], "imgcopy", "", user, body)
-        return web.json_response({"data": upid})
-
-    @staticmethod
-    def _check_image(storage: str, store: dict[str, Any], values: dict[str, Any]) -> None:
-        content, name = values["content"], values["filename"]
-        if content not in split_list(store.get("content")):
-            raise die(f"storage '{storage}' is not configured for content-type '{content}'")
-        if content == "import" and not IMPORT_NAMES.fullmatch(name):
-            raise param_error(filename="wrong file extension")
-
 
 async def _values(request: web.Request) -> dict[str, Any]:
     if request.content_type == "multipart/form-data":
-        fields = await _form(request)
+        fields = await form_of(request)
         return {
             key: value.decode() for key, value in fields.items() if key in {"content", "filename"}
         }
@@ -402,20 +336,6 @@ async def _values(request: web.Request) -> dict[str, Any]:
         return await params(request)
     except PveError:
         return {}
-
-
-async def _form(request: web.Request) -> dict[str, bytes]:
-    """The fields of an upload; the file is ``data`` and its name ``filename``."""
-    head = f"Content-Type: {request.headers['Content-Type']}\r\n\r\n".encode()
-    fields: dict[str, bytes] = {}
-    for part in email.message_from_bytes(head + await request.read()).get_payload():
-        content = part.get_payload(decode=True)
-        if part.get_filename():
-            fields |= {"filename": part.get_filename().encode(), "data": content}
-        else:
-            name = part.get_param("name", header="content-disposition")
-            fields[name] = content.strip()
-    return fields
 
 
 def _hang_up(request: web.Request) -> web.Response:

@@ -137,7 +137,7 @@ class TestSteps:
                 WANTED, word="building", has_image=True, status="stopped", config=config
             )
             grow = ["grow"] if "disk" in missing else []
-            assert sorted(due) == sorted([*missing, *grow, "finish", "start"])
+            assert sorted(due) == sorted([*missing, *grow, "start", "finish"])
             assert due == [step for step in _vm_build.STEPS if step in due]
 
     @pytest.mark.parametrize(

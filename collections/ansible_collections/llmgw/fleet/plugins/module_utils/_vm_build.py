@@ -22,7 +22,7 @@ BUILDING = "llmgw-building"
 OLDEST_RELEASE = (8, 4)
 """The first with the content type ``import`` for disk images."""
 
-STEPS = ("image", "create", "disk", "grow", "cloud_init", "settings", "finish", "start")
+STEPS = ("image", "create", "disk", "grow", "cloud_init", "settings", "start", "finish")
 
 _SIZE = re.compile(r"(\d+)([KMGT]?)")
 _VM_RIGHTS = (
@@ -108,8 +108,8 @@ def steps(
         "grow": "scsi0" not in config or disk_bytes(config) < wanted.disk_gb * GIB,
         "cloud_init": wanted.cloud_init_drive not in config,
         "settings": any(not _is_set(config, *item) for item in wanted.settings.items()),
-        "finish": True,
         "start": status != "running",
+        "finish": True,
     }
     return [step for step in STEPS if due[step]]
 

@@ -206,7 +206,7 @@ steps:
   returned: success
   type: list
   elements: str
-  sample: [create, disk, grow, cloud_init, settings, finish, start]
+  sample: [create, disk, grow, cloud_init, settings, start, finish]
 node:
   description: Proxmox node on which the VM is, or would be built.
   returned: success
