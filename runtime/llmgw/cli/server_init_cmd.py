@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -64,7 +63,10 @@ def _document(founded: Founded) -> None:
     screens.standard().document(
         {
             "changed": founded.is_changed,
-            "steps": [asdict(step) for step in founded.steps],
+            "steps": [
+                {"name": step.name, "state": str(step.state), "detail": step.detail}
+                for step in founded.steps
+            ],
             "hosts": list(founded.hosts),
             "ca_sha256": founded.ca_sha256 or None,
         }
