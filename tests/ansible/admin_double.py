@@ -24,7 +24,7 @@ def node(node_id: str, **changes: Any) -> dict[str, Any]:
     return {
         "node_id": node_id,
         "state": "ready",
-        "wanted": "ready",
+        "target": "ready",
         "last_seen_s": 1.5,
         "is_connected": True,
         "flag_reason": "",
@@ -136,7 +136,7 @@ class AdminDouble:
     def _flag(self, held: dict[str, Any], body: Any) -> tuple[int, Any]:
         if body.get("target") not in TARGETS or set(body) - {"target", "reason"}:
             return 400, problem("invalid", "invalid", "the request has 1 mistake(s)")
-        held["wanted"] = body["target"]
+        held["target"] = body["target"]
         held["flag_reason"] = "" if body["target"] == "ready" else body.get("reason", "")
         if held["state"] in TARGETS:
             held["state"] = body["target"]

@@ -187,7 +187,7 @@ def _flagged(
 ) -> dict[str, Any]:
     after, target, reason = before, _TARGETS[params["state"]], params["reason"] or ""
     is_new_reason = target != "ready" and reason not in {"", before.get("flag_reason")}
-    is_change = before.get("wanted", before.get("state")) != target or is_new_reason
+    is_change = before.get("target") != target or is_new_reason
     if is_change and is_check:
         after = {**before, "state": target, "flag_reason": reason}
     elif is_change:
