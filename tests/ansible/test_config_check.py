@@ -62,14 +62,19 @@ def test_every_mistake_is_named_at_once(controller, settings, llmgw):
 
 def test_variables_of_the_service_count_and_those_of_the_caller_do_not(controller, settings, llmgw):
     settings.write_text("server: http://127.0.0.1:7443\n")
-    wrong = {"LLMGW_HEARTBEAT_INTERVAL": "soon"}
-    played = controller.play(
-        check(settings, llmgw, role="agent", task="caller"),
-        check(settings, llmgw, role="agent", task="service", environment=wrong, keywords=MAY_FAIL),
-        environ=wrong,
+    service, missing = settings.with_name("agent.env"), settings.with_name("no.env")
+    service.write_text(
+        "# LLMGW_LOG__LEVEL=loud\n; x=y\n\nnothing\n"
+        "LLMGW_RECONNECT_BASE = '2s'\nLLMGW_HEARTBEAT_INTERVAL=\"canary-s3cret\"\n"
     )
-    assert played["caller"].outcome == "ok", played.output
-    assert "heartbeat_interval" in played["service"]["msg"]
+    options = {"role": "agent", "fail_on_mistakes": False}
+    played = controller.play(
+        check(settings, llmgw, task="caller", environment_file=str(missing), **options),
+        check(settings, llmgw, task="service", environment_file=str(service), **options),
+        environ={"LLMGW_HEARTBEAT_INTERVAL": "soon"},
+    )
+    assert played["caller"]["ok"], played.output
+    assert [p["path"] for p in played["service"]["problems"]] == ["heartbeat_interval"]
 
 
 def test_a_file_that_is_not_there_is_named(controller, settings, llmgw):

@@ -31,12 +31,13 @@ options:
     choices:
       - agent
       - server
-  environment:
+  environment_file:
     description:
-      - Variables that the service will have, such as C(LLMGW_LOG__LEVEL), because they win over the
-        file.
-    type: dict
-    default: {}
+      - File with the variables that the service will have, such as C(LLMGW_LOG__LEVEL=debug).
+        They win over the settings.
+      - It is read on the machine, so that no secret in it travels. A file that is not there says
+        nothing, as for systemd with C(EnvironmentFile=-).
+    type: path
   fail_on_mistakes:
     description: Whether a mistake fails the task; else it is only returned.
     type: bool
@@ -62,6 +63,7 @@ EXAMPLES = r"""
   llmgw.fleet.config_check:
     path: /etc/llmgw/server.yaml
     role: server
+    environment_file: /etc/llmgw/server.env
   become: true
 """
 
@@ -91,6 +93,8 @@ role:
   sample: server
 """
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -106,7 +110,7 @@ def main() -> None:
         argument_spec={
             "path": {"type": "path", "required": True, "aliases": ["file"]},
             "role": {"type": "str", "choices": ["agent", "server"]},
-            "environment": {"type": "dict", "default": {}},
+            "environment_file": {"type": "path"},
             "fail_on_mistakes": {"type": "bool", "default": True},
             **_argspec.runtime(),
         },
@@ -125,12 +129,28 @@ def _checked(params: dict[str, Any]) -> dict[str, Any]:
     cli = Cli(
         executable=params["executable"],
         timeout_s=params["timeout_s"],
-        environ=tuple((key, str(value)) for key, value in params["environment"].items()),
+        environ=tuple(_variables(params["environment_file"])),
     )
     role = ["--role", params["role"]] if params["role"] else []
     words = ["config", "check", *role, "--json", "--", params["path"]]
     document = cli.ask(words, allowed=(0, HAS_MISTAKES)).document
     return {key: document.get(key) for key in ("ok", "problems", "role")}
+
+
+def _variables(path: str | None) -> Iterator[tuple[str, str]]:
+    """The lines of an environment file as systemd reads them, for one line a variable."""
+    try:
+        text = Path(path).read_text(encoding="utf-8") if path else ""
+    except FileNotFoundError:
+        return
+    except (OSError, UnicodeError) as error:
+        raise CliFailed(f"{path} cannot be read: {error}") from error
+    for line in map(str.strip, text.splitlines()):
+        name, separator, value = line.partition("=")
+        if separator and not line.startswith(("#", ";")):
+            value = value.strip()
+            is_quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
+            yield name.strip(), value[1:-1] if is_quoted else value
 
 
 def _sentence(path: str, problems: list[dict[str, Any]]) -> str:

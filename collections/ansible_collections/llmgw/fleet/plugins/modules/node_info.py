@@ -75,6 +75,11 @@ nodes:
     last_seen_s:
       description: Seconds since it last spoke.
       type: float
+    target:
+      description:
+        - What an operator last asked for, which is C(ready), C(cordoned) or C(draining).
+        - The state shows it unless the node is silent.
+      type: str
     flag_reason:
       description: Why it is cordoned or drained.
       type: str
@@ -90,12 +95,17 @@ nodes:
     engine_versions:
       description: Version by engine; null when the node never looked for engines.
       type: dict
+    engine_installs:
+      description: How far the node has come with engines that it should have.
+      type: list
+      elements: dict
     replica_ids:
       description: Replicas that hold something on the node.
       type: list
       elements: str
   sample:
     - agent_version: 0.1.0
+      engine_installs: []
       engine_versions:
         llamacpp: b10991
       flag_reason: ""
@@ -106,6 +116,7 @@ nodes:
       node_id: node05
       replica_ids: []
       state: ready
+      target: ready
 missing:
   description: Names that were asked for and that no node has.
   returned: success
