@@ -30,7 +30,7 @@ class FakeMachine:
         self.dies_after: int | None = None
         self.reload_needed = False
         self.started = 0.0
-        self.hidden: tuple[str, ...] = ("/home/",)
+        self.hidden: tuple[str, ...] = ("/home",)
 
     def is_root(self):
         return self.root

@@ -62,7 +62,7 @@ class Release:
         expected = self.digests.get(asset)
         if expected is None:
             raise Denied(
-                f"{self.source.name} publishes no checksum for {asset}; it is not installed"
+                f"{self.source.name} has no {asset}, or no checksum for it; it is not installed"
             )
         found = self.source.fetch(self.wanted, asset, target=target, on_bytes=on_bytes)
         if found != expected:

@@ -24,7 +24,7 @@ from llmgw.kit.addresses import Address
 
 _COMMAND_S = 60.0
 _ANSWER_S = 2.0
-_HIDDEN = ("/home/", "/root/", "/run/user/", "/tmp/", "/var/tmp/")  # noqa: S108 - nothing is put there
+_HIDDEN = tuple(map(Path, ("/home", "/root", "/run/user", "/tmp", "/var/tmp")))  # noqa: S108
 
 
 class Machine(Protocol):
@@ -147,7 +147,7 @@ class ThisMachine:
 
     def hides(self, path: Path) -> bool:
         """See ``Machine``; systemd.exec(5)."""
-        return str(path.resolve()).startswith(_HIDDEN)
+        return any(path.resolve().is_relative_to(folder) for folder in _HIDDEN)
 
     def journal(self, unit: str, *, lines: int) -> Sequence[str]:
         """See ``Machine``."""
