@@ -109,10 +109,10 @@ class Attempt:
         live = self.live
         live.inflight += 1
         connection = live.pool.take()
-        if connection is None:
-            self._dial()
-        else:
+        if connection is not None:
             self._send(connection)
+        else:
+            self._dial()
 
     def abandon(self, ending: Ending | None = None) -> None:
         """End it from outside; only with ``ending`` does the owner hear of it and try on."""

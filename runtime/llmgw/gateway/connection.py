@@ -180,15 +180,8 @@ class ClientConnection(asyncio.Protocol):
 
     def send(self, answer: Answer, exchange: Exchange) -> None:
         """See ``ports.Client``."""
-        closes = self.closes_after(exchange)
-        self.write(
-            headers.own_answer(
-                answer,
-                request_id=exchange.request_id,
-                closes=closes,
-                is_head=exchange.method == b"HEAD",
-            )
-        )
+        self.closes_after(exchange)
+        self.write(headers.own_answer(answer, exchange))
         self.finish()
 
     def finish(self) -> None:
@@ -284,6 +277,9 @@ class ClientConnection(asyncio.Protocol):
                 self._transport.resume_reading()
             if self._reader.refusal is None:
                 self._reader.feed(data)
+        if self._reader.begun is not None:
+            # Only now its client can go on, so only now its time begins.
+            self._reader.begun.started_at = self._reception.clock.monotonic()
         self._serve_complete()
         if self._has_eof and self._exchange is None and not self._is_deaf:
             self._shut()
@@ -296,8 +292,8 @@ class ClientConnection(asyncio.Protocol):
         exchange.ended_at = self._reception.clock.monotonic()
         exchange.forget_content()
         self._reception.meter.record(exchange)
-        answer = refusal.answer(exchange.request_id)
-        self.write(headers.own_answer(answer, request_id=exchange.request_id, closes=True))
+        exchange.closes = True
+        self.write(headers.own_answer(refusal.answer(exchange.request_id), exchange))
         self._forget_exchange()
         self._linger()
 

@@ -172,8 +172,15 @@ class Dispatch:
             self._next_elsewhere()
 
     def on_success(self, head: ResponseHead, body: bytes) -> None:
-        """See ``attempt.Owner``."""
-        self._answer_at_once(head, body)
+        """See ``attempt.Owner``: an answer that came whole in one read needs no relay."""
+        exchange, client = self._exchange, self._client
+        exchange.status = status = head.status
+        exchange.first_byte_at = self._shared.now()
+        client.closes_after(exchange)
+        answer = headers.answer_head(head, exchange) + body
+        self._settle(State.COMPLETED if status < 300 else State.FAILED)
+        client.write(answer)
+        client.finish()
 
     def on_answer(self, data: bytes, *, is_whole: bool) -> None:
         """See ``attempt.Owner``: commit to this answer, or try elsewhere."""
@@ -203,8 +210,7 @@ class Dispatch:
         if exchange.attempts and now >= self._deadline():
             self._refuse(_too_late(owners))
             return
-        key = exchange.request_id.encode()
-        live = picking.pick(owners, tried=self._tried, now=now, key=key)
+        live = picking.pick(owners, tried=self._tried, now=now, key=exchange.request_key)
         if live is not None:
             breaker = live.breaker
             self._send_to(live, Permit.ORDINARY if breaker.is_closed else breaker.take(now))
@@ -260,7 +266,7 @@ class Dispatch:
         exchange, client, framing = self._exchange, self._client, attempt.framing
         if framing is None:
             attempt.finish(is_truncated=False)
-            self._answer_at_once(attempt.head, data)
+            self.on_success(attempt.head, data)
             return
         exchange.status = attempt.head.status
         exchange.first_byte_at = self._shared.now()
@@ -283,17 +289,6 @@ class Dispatch:
             relay.begin_with_last(head, data)
         else:
             relay.begin(head, data)
-
-    def _answer_at_once(self, head: ResponseHead, body: bytes) -> None:
-        """Pass on an answer that came whole in one read: the most common case needs no relay."""
-        exchange, client = self._exchange, self._client
-        exchange.status = status = head.status
-        exchange.first_byte_at = self._shared.now()
-        client.closes_after(exchange)
-        answer = headers.answer_head(head, exchange) + body
-        self._settle(State.COMPLETED if status < 300 else State.FAILED)
-        client.write(answer)
-        client.finish()
 
     def _on_relayed(self, is_truncated: bool) -> None:  # noqa: FBT001 - the one word it brings
         self._exchange.is_truncated = is_truncated

@@ -46,7 +46,7 @@ class Exchange:
 
     Names of fields are in lower case and repeated fields are joined; ``path`` is decoded once and
     has no query; ``keeps_open`` says whether the client lets its connection outlive the answer,
-    ``closes`` that it will not.
+    ``closes`` that it will not; ``request_key`` is the id as it travels.
     Times are monotonic seconds, 0 where the thing did not happen.
     """
 
@@ -74,6 +74,7 @@ class Exchange:
         "model_name",
         "path",
         "request_id",
+        "request_key",
         "sent_at",
         "started_at",
         "state",
@@ -93,6 +94,7 @@ class Exchange:
         self.body = b""
         self.body_bytes = 0
         self.request_id = ""
+        self.request_key = b""
         self.asked_name = ""
         self.is_stream = False
         # How it went
@@ -134,6 +136,7 @@ class Exchange:
             self.request_id = text
         else:
             self.request_id = ids.request_id()
+        self.request_key = self.request_id.encode()
 
     def forget_content(self) -> None:
         """Nobody needs fields and body any more; may be called again."""

@@ -68,7 +68,7 @@ def named_by_connection(value: bytes) -> frozenset[bytes]:
 def from_client(exchange: Exchange) -> bytes:
     """The lines of an engine's request head that come from the client's request."""
     fields = exchange.headers
-    lines = b"x-request-id: %b\r\n" % exchange.request_id.encode()
+    lines = b"x-request-id: %b\r\n" % exchange.request_key
     named: frozenset[bytes] = frozenset()
     if b"connection" in fields:
         named = named_by_connection(fields[b"connection"])
@@ -105,7 +105,7 @@ def answer_head(head: ResponseHead, exchange: Exchange) -> bytes:
     return _ANSWER_HEAD % (
         _STATUS_LINES.get(head.status) or _plain_status_line(head.status),
         passed,
-        exchange.request_id.encode(),
+        exchange.request_key,
         exchange.model_name.encode(),
         exchange.attempts,
         _FOR_EVENTS if head.is_events else b"",
@@ -113,17 +113,17 @@ def answer_head(head: ResponseHead, exchange: Exchange) -> bytes:
     )
 
 
-def own_answer(answer: Answer, *, request_id: str, closes: bool, is_head: bool = False) -> bytes:
+def own_answer(answer: Answer, exchange: Exchange) -> bytes:
     """Head and body of an answer of our own; a HEAD request gets the head alone."""
     lines = [
         _STATUS_LINES[answer.status],
         b"content-type: %b\r\n" % answer.content_type,
         b"content-length: %d\r\n" % len(answer.body),
-        b"x-request-id: %b\r\n" % request_id.encode(),
+        b"x-request-id: %b\r\n" % exchange.request_key,
         *(b"%b: %b\r\n" % field for field in answer.fields),
-        _CLOSE if closes else b"",
+        _CLOSE if exchange.closes else b"",
         b"\r\n",
-        b"" if is_head else answer.body,
+        b"" if exchange.method == b"HEAD" else answer.body,
     ]
     return b"".join(lines)
 

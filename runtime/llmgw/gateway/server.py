@@ -102,6 +102,8 @@ class Gateway:
         self._take_over(self._routes.current())
         loop = asyncio.get_running_loop()
         for listener in sockets:
+            # Accepted connections inherit it; asyncio sets it only where the protocol was named.
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._servers.append(
                 await loop.create_server(self._accept, sock=listener, backlog=_BACKLOG)
             )

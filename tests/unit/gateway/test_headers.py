@@ -13,7 +13,7 @@ from llmgw.gateway.responses import ResponseHead
 
 def exchange(*, is_http10=False, closes=False, **fields):
     made = Exchange(BodyBudget(0), 0.0)
-    made.request_id = "req-1"
+    made.request_id, made.request_key = "req-1", b"req-1"
     made.model_name = "m"
     made.attempts = 2
     made.is_http10 = is_http10
@@ -132,8 +132,10 @@ def test_status_that_nobody_registered_is_passed_on():
 
 def test_own_answer_to_head_has_the_length_and_no_body():
     answer = Answer(200, b"abc", fields=((b"allow", b"GET"),))
-    text = headers.own_answer(answer, request_id="r", closes=False, is_head=True)
+    asked = exchange()
+    asked.method = b"HEAD"
+    text = headers.own_answer(answer, asked)
     assert text == (
         b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 3\r\n"
-        b"x-request-id: r\r\nallow: GET\r\n\r\n"
+        b"x-request-id: req-1\r\nallow: GET\r\n\r\n"
     )
