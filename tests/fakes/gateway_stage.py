@@ -158,21 +158,24 @@ class Stage:
     async def until(self, condition, *, within_s=_WITHIN_S):
         """Wait for something that only the gateway knows."""
         async with asyncio.timeout(within_s):
-            while not condition():
-                await asyncio.sleep(_LOOK_S)  # noqa: ASYNC110 - the gateway tells nobody
+            while not condition():  # noqa: ASYNC110 - the gateway tells nobody
+                await asyncio.sleep(_LOOK_S)
 
     # The end
 
     async def close(self):
-        """End everything, then hold the promises that every test makes."""
-        if self.gateway is not None:
+        """End everything; before, hold the promises that every test makes."""
+        try:
             for client in self._clients:
                 client.leave()
-            await self.until(lambda: self.stats.connections == 0)
-            self._is_at_rest()
-            await self.gateway.close()
-        for upstream in self._upstreams:
-            await upstream.close()
+            if self.gateway is not None:
+                await self.until(lambda: self.stats.connections == 0)
+                self._is_at_rest()
+        finally:
+            if self.gateway is not None:
+                await self.gateway.close()
+            for upstream in self._upstreams:
+                await upstream.close()
         await self.until(lambda: asyncio.all_tasks() <= {asyncio.current_task()})
 
     def _is_at_rest(self):

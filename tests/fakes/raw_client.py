@@ -62,7 +62,10 @@ class Answer:
 
 
 class RawClient(asyncio.Protocol):
-    """One connection; ``raw`` is all that ever came, ``interim`` holds the 1xx answers."""
+    """One connection; ``raw`` is all that ever came, ``interim`` holds the 1xx answers.
+
+    With ``parses`` unset nothing but ``raw`` is kept.
+    """
 
     def __init__(self):
         self._parser = httptools.HttpResponseParser(self)
@@ -72,11 +75,12 @@ class RawClient(asyncio.Protocol):
         self.raw = bytearray()
         self.interim = []
         self.ended = None
+        self.parses = True
 
     @classmethod
     async def connect(cls, port, *, buffer_bytes=None):
         """Connect; ``buffer_bytes`` makes the kernel take little ahead of the reader."""
-        sock = socket.socket()
+        sock = socket.socket(proto=socket.IPPROTO_TCP)
         if buffer_bytes is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
         sock.setblocking(False)
@@ -140,7 +144,8 @@ class RawClient(asyncio.Protocol):
 
     def data_received(self, data):
         self.raw += data
-        self._parser.feed_data(data)
+        if self.parses:
+            self._parser.feed_data(data)
         self._change.set()
 
     def eof_received(self):

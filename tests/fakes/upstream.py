@@ -109,6 +109,7 @@ class Upstream:
     async def start(self, *, buffer_bytes=None):
         """Listen; ``buffer_bytes`` makes the kernel keep little of what is sent."""
         listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if buffer_bytes is not None:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer_bytes)
         self.port = listener.getsockname()[1]
