@@ -12,8 +12,9 @@ import pytest
 
 ABORTED = "sim:requests_aborted_total"
 RUNNING = "vllm:num_requests_running"
+ABORTED_AT = "sim:last_abort_monotonic_seconds"
 WITHIN_S = 0.1
-"""The promise; the rest of what is measured is our own asking."""
+"""The promise, read off the engine's own clock: one machine has one monotonic clock."""
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def test_the_engine_sees_a_client_leave_within_a_tenth_of_a_second(routed, strea
                 assert b"data: " in received(client)
         left_at = time.monotonic()
         engine.wait_metric(ABORTED, number)
-        took_s.append(time.monotonic() - left_at)
+        took_s.append(engine.metric(ABORTED_AT) - left_at)
         assert engine.metric(RUNNING) == 0
     assert min(took_s) < WITHIN_S
     assert max(took_s) < 3 * WITHIN_S

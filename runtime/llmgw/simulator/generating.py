@@ -6,6 +6,7 @@ Called by ``answering``; writes to a ``Reply`` and knows nothing of HTTP.
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Protocol
 
 from llmgw.simulator import bodies
@@ -142,7 +143,9 @@ class Generation:
     def client_left(self) -> None:
         """Free the slot at once and count the abort."""
         if not self._is_over:
-            self._engine.measures.aborted += 1
+            measures = self._engine.measures
+            measures.aborted += 1
+            measures.aborted_at_s = time.monotonic()
             self._leave()
 
     def _set_timer(self) -> None:

@@ -20,6 +20,9 @@ class Measures:
     aborted: int = 0
     """Requests whose client left before the end."""
 
+    aborted_at_s: float | None = None
+    """When the last of them was noticed, on the machine's monotonic clock; absent before the first."""
+
     failed: int = 0
     """Requests that were answered with an error on purpose."""
 
@@ -64,6 +67,9 @@ def exposition(measures: Measures, load: Load, *, model: str) -> str:
         *_one("sim:requests_aborted_total", "counter", measures.aborted, who),
         *_one("sim:requests_failed_total", "counter", measures.failed, who),
     ]
+    if measures.aborted_at_s is not None:
+        at_s = f"{measures.aborted_at_s:.6f}"
+        lines += _one("sim:last_abort_monotonic_seconds", "gauge", at_s, who)
     return "\n".join(lines) + "\n"
 
 
