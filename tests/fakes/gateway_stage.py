@@ -7,6 +7,8 @@ import dataclasses
 import logging
 import socket
 
+import pytest
+
 from llmgw.config.settings import (
     BreakerSettings,
     DispatchSettings,
@@ -23,6 +25,9 @@ from tests.fakes.upstream import Upstream
 
 MODEL = "m"
 ASK = {"model": MODEL, "messages": [{"role": "user", "content": "hi"}]}
+ON_ONE_LOOP = pytest.mark.asyncio(loop_factories=["uvloop"])
+"""For tests that wait on the gateway's own clock: no loop does that in another way."""
+
 _WITHIN_S = 3.0
 _LOOK_S = 0.01
 

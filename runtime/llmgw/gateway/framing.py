@@ -189,7 +189,8 @@ class ChunkedFraming:
             if not length:
                 self._end_at = position
                 return self._trailer(data, end + 2)
-            self.has_payload = True
+            if end + 2 < size:
+                self.has_payload = True
             position = end + 4 + length
             if position <= size and data[position - 2 : position] != _CRLF:
                 raise FramingBroken("a chunk does not end where its size says")
@@ -203,6 +204,7 @@ class ChunkedFraming:
         ending = data[max(position - 2, 0) : position]
         if position <= len(data) and not _CRLF.endswith(ending):
             raise FramingBroken("a chunk does not end where its size says")
+        self.has_payload = True  # at the latest now
         if self._pieces is not None:
             self._pieces.append(data[: max(position - 2, 0)])
 

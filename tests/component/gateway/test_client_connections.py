@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from tests.fakes.clock import FakeClock
-from tests.fakes.gateway_stage import ASK
+from tests.fakes.gateway_stage import ASK, ON_ONE_LOOP
 from tests.fakes.raw_client import End, get, post
 from tests.fakes.upstream import CHUNKED, END, EVENTS, Do, chunk, event, head, stream, whole
 
@@ -79,6 +79,7 @@ async def test_request_sent_ahead_of_a_stream_is_answered_after_it(stage):
     assert engine.aborts == 0
 
 
+@ON_ONE_LOOP
 async def test_bodies_sent_ahead_beyond_a_bound_wait_in_the_kernel(stage):
     engine = await stage.engine()
     go_on = asyncio.Event()
@@ -96,6 +97,7 @@ async def test_bodies_sent_ahead_beyond_a_bound_wait_in_the_kernel(stage):
     assert len(engine.requests[1].raw) > 20_000_000
 
 
+@ON_ONE_LOOP
 async def test_request_sent_ahead_has_its_whole_time_once_its_turn_comes(stage):
     """The gateway stopped reading meanwhile; that is not the client's slowness."""
     stage.clock = clock = FakeClock()
@@ -319,6 +321,7 @@ async def test_other_expectation_is_a_417(stage):
 # Time
 
 
+@ON_ONE_LOOP
 async def test_request_that_does_not_arrive_in_time_is_a_408(stage):
     stage.tune(limits={"body_timeout_s": 0.3})
     engine = await stage.engine()
@@ -330,6 +333,7 @@ async def test_request_that_does_not_arrive_in_time_is_a_408(stage):
     assert engine.connections == 0
 
 
+@ON_ONE_LOOP
 async def test_trickle_of_bytes_does_not_lengthen_the_time_for_a_request(stage):
     stage.tune(limits={"body_timeout_s": 0.5})
     client = await stage.client()
@@ -343,6 +347,7 @@ async def test_trickle_of_bytes_does_not_lengthen_the_time_for_a_request(stage):
     assert asyncio.get_running_loop().time() - began_at < 3
 
 
+@ON_ONE_LOOP
 async def test_idle_connection_is_closed_after_a_while_and_not_before(stage):
     stage.clock = clock = FakeClock()
     quiet = await stage.client()
@@ -364,6 +369,7 @@ async def test_no_byte_waits_for_the_client_to_acknowledge_others(stage):
     assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
+@ON_ONE_LOOP
 async def test_connection_with_a_request_under_way_is_never_idle(stage):
     stage.clock = clock = FakeClock()
     engine = await stage.engine()
