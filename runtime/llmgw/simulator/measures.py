@@ -21,7 +21,7 @@ class Measures:
     """Requests whose client left before the end."""
 
     aborted_at_s: float | None = None
-    """When the last of them was noticed, on the machine's monotonic clock; absent before the first."""
+    """When the last of them was noticed, by the monotonic clock; absent before the first."""
 
     failed: int = 0
     """Requests that were answered with an error on purpose."""
