@@ -22,7 +22,12 @@ from llmgw.gateway.upstream import UpstreamConnection
 
 
 class Owner(Protocol):
-    """Who started the attempt."""
+    """Who started the attempt; ``wants_payload`` where its client gets the bare payload."""
+
+    @property
+    def wants_payload(self) -> bool:
+        """See ``upstream.Receiver``."""
+        ...
 
     def on_sent(self) -> None:
         """The request is on its way; now the engine has to begin its answer."""
@@ -64,10 +69,15 @@ class Phase(enum.Enum):
     OVER = "over"
 
 
+# Looked up once: on Python 3.11 the look-up on an Enum costs as much as a call, for each request.
+_NEW, _DIAL, _SENT, _HEAD, _ANSWERED, _OVER = Phase
+_COMMIT = Then.COMMIT
+_FAILED = Outcome.FAILED
+
+
 class Attempt:
     """See the module; it counts itself in and out of its endpoint.
 
-    ``wants_payload`` is set by the owner of a client that gets the bare payload.
     ``head``, ``verdict``, ``framing`` and ``connection`` are there once it is answered.
     """
 
@@ -83,29 +93,25 @@ class Attempt:
         "live",
         "phase",
         "verdict",
-        "wants_payload",
     )
 
     head: ResponseHead
     verdict: Verdict
     framing: Framing | None
     connection: UpstreamConnection
+    _held: bytes
 
-    def __init__(self, owner: Owner, live: LiveEndpoint) -> None:
+    def __init__(self, owner: Owner, live: LiveEndpoint, permit: Permit) -> None:
+        """``permit`` is what the endpoint's breaker gave."""
         self._owner = owner
-        self._permit = Permit.ORDINARY
-        self._request = b""
-        self._dialling: asyncio.Task[None] | None = None
-        self._held = b""
-        self.framing = None
-        self.live = live
-        self.phase = Phase.NEW
-        self.wants_payload = False
-
-    def start(self, request: bytes, permit: Permit) -> None:
-        """Send on a connection at hand, else on a fresh one; ``permit`` is the breaker's."""
-        self._request = request
         self._permit = permit
+        self._dialling: asyncio.Task[None] | None = None
+        self.live = live
+        self.phase = _NEW
+
+    def start(self, request: bytes) -> None:
+        """Send on a connection at hand, else on a fresh one."""
+        self._request = request
         live = self.live
         live.inflight += 1
         connection = live.pool.take()
@@ -114,14 +120,19 @@ class Attempt:
         else:
             self._dial()
 
+    @property
+    def wants_payload(self) -> bool:
+        """See ``upstream.Receiver``."""
+        return self._owner.wants_payload
+
     def abandon(self, ending: Ending | None = None) -> None:
         """End it from outside; only with ``ending`` does the owner hear of it and try on."""
         phase = self.phase
-        if phase is Phase.ANSWERED or phase is Phase.OVER:
+        if phase is _ANSWERED or phase is _OVER:
             return
         if self._dialling is not None:
             self._dialling.cancel()
-        if phase is Phase.SENT or phase is Phase.HEAD:
+        if phase is _SENT or phase is _HEAD:
             self.connection.abort()
         if ending is None:
             self._close(Outcome.NEUTRAL)
@@ -130,9 +141,9 @@ class Attempt:
 
     def time_out(self) -> None:
         """The engine took too long over the step it is at."""
-        if self.phase is Phase.SENT:
+        if self.phase is _SENT:
             self.abandon(Ending.HEAD_TIMEOUT)
-        elif self.phase is Phase.HEAD:
+        elif self.phase is _HEAD:
             self.abandon(Ending.BODY_TIMEOUT)
 
     def discard(self, *, is_whole: bool) -> None:
@@ -145,15 +156,15 @@ class Attempt:
         """The answer was passed on, whole or not."""
         if is_truncated:
             self._close(Outcome.FAILED)
-        elif self.phase is Phase.ANSWERED:
-            self.phase = Phase.OVER
+        elif self.phase is _ANSWERED:
+            self.phase = _OVER
             self.live.inflight -= 1
 
     def on_whole(self, head: ResponseHead, body: bytes) -> None:
         """See ``upstream.Receiver``; the most common end of an attempt, so it takes no detour."""
         verdict = VERDICTS.get(head.status, PASS_ON)
-        if verdict.then is Then.COMMIT:
-            self.phase = Phase.OVER
+        if verdict.then is _COMMIT:
+            self.phase = _OVER
             live = self.live
             live.inflight -= 1
             if not live.breaker.is_calm:
@@ -162,23 +173,25 @@ class Attempt:
         else:
             self.head = head
             self.verdict = verdict
+            self.framing = None
             self._answer(body, is_whole=True)
 
     def on_head(self, head: ResponseHead) -> None:
         """See ``upstream.Receiver``."""
-        self.phase = Phase.HEAD
+        self.phase = _HEAD
+        self._held = b""
         self.head = head
         self.verdict = VERDICTS.get(head.status, PASS_ON)
         self.framing = self.connection.framing
         self._owner.on_head()
-        if self.verdict.then is not Then.COMMIT:
+        if self.verdict.then is not _COMMIT:
             # Such an answer does not wait for its body, but takes along what came with the head.
             asyncio.get_running_loop().call_soon(self._answer_without_body)
 
     def on_body(self, data: bytes) -> None:
         """See ``upstream.Receiver``; framing alone is not yet a byte of the body."""
         self._held += data
-        if self.framing is None or self.framing.has_payload or self.verdict.then is not Then.COMMIT:
+        if self.framing is None or self.framing.has_payload or self.verdict.then is not _COMMIT:
             self._answer(self._held, is_whole=False)
 
     def on_last(self, data: bytes) -> None:
@@ -187,7 +200,7 @@ class Attempt:
 
     def on_lost(self, reason: str) -> None:
         """See ``upstream.Receiver``; a kept connection that had gone stale costs no attempt."""
-        if self.phase is Phase.HEAD:
+        if self.phase is _HEAD:
             self._fail(Ending.LOST_BEFORE_BODY, reason)
         elif self.connection.is_reused and not self.connection.has_bytes:
             self._dial()
@@ -199,7 +212,7 @@ class Attempt:
         self._owner.on_fault(error)
 
     def _dial(self) -> None:
-        self.phase = Phase.DIAL
+        self.phase = _DIAL
         self._dialling = self._owner.spawn(self._dial_and_send())
 
     async def _dial_and_send(self) -> None:
@@ -215,22 +228,21 @@ class Attempt:
             self._send(connection)
 
     def _send(self, connection: UpstreamConnection) -> None:
-        self.phase = Phase.SENT
+        self.phase = _SENT
         self.connection = connection
         self._owner.on_sent()
         connection.send(self._request, self)
 
     def _answer_without_body(self) -> None:
-        if self.phase is Phase.HEAD:
+        if self.phase is _HEAD:
             self._answer(self._held, is_whole=False)
 
     def _answer(self, data: bytes, *, is_whole: bool) -> None:
-        self.phase = Phase.ANSWERED
-        self._held = b""
+        self.phase = _ANSWERED
         if self.head.status == 503:
             self.verdict = judge_loading(self.verdict, status=503, body=data)
         breaker = self.verdict.breaker
-        if breaker is Outcome.FAILED or not self.live.breaker.is_calm:
+        if breaker is _FAILED or not self.live.breaker.is_calm:
             self.live.learn(breaker, self._permit)
             self._permit = Permit.ORDINARY
         self._owner.on_answer(data, is_whole=is_whole)
@@ -240,8 +252,8 @@ class Attempt:
         self._owner.on_failed(ending, reason)
 
     def _close(self, outcome: Outcome) -> None:
-        if self.phase is not Phase.OVER:
-            self.phase = Phase.OVER
+        if self.phase is not _OVER:
+            self.phase = _OVER
             self._request = b""
             self.live.learn(outcome, self._permit)
             self.live.inflight -= 1

@@ -37,6 +37,10 @@ _log = logs.get(__name__)
 _BETWEEN_ROUNDS = Backoff(base_s=0.3, max_s=6.0, jitter=1 / 3)
 """0.25 s, doubling to 5 s, each up to 20 % more or less."""
 
+# Looked up once, as in ``attempt``.
+_ORDINARY = Permit.ORDINARY
+_COMPLETED, _FAILED = State.COMPLETED, State.FAILED
+
 _RETRY_AFTER_S = 5
 _LOADING_RETRY_AFTER_S = 10
 
@@ -95,6 +99,11 @@ class Dispatch:
     def has_begun_answer(self) -> bool:
         """See ``ports.Work``."""
         return self._relay is not None
+
+    @property
+    def wants_payload(self) -> bool:
+        """See ``attempt.Owner``."""
+        return self._exchange.is_http10
 
     def on_client_gone(self) -> None:
         """See ``ports.Work``: the engine learns it in the same step; nobody is blamed."""
@@ -178,7 +187,7 @@ class Dispatch:
         exchange.first_byte_at = self._shared.now()
         client.closes_after(exchange)
         answer = headers.answer_head(head, exchange) + body
-        self._settle(State.COMPLETED if status < 300 else State.FAILED)
+        self._settle(_COMPLETED if status < 300 else _FAILED)
         client.write(answer)
         client.finish()
 
@@ -213,7 +222,7 @@ class Dispatch:
         live = picking.pick(owners, tried=self._tried, now=now, key=exchange.request_key)
         if live is not None:
             breaker = live.breaker
-            self._send_to(live, Permit.ORDINARY if breaker.is_closed else breaker.take(now))
+            self._send_to(live, _ORDINARY if breaker.is_closed else breaker.take(now))
         elif (live := picking.pick_last_resort(owners, tried=self._tried)) is not None:
             self._send_to(live, live.breaker.take(now, is_forced=True))
         else:
@@ -233,9 +242,8 @@ class Dispatch:
             len(body),
             body,
         )
-        self._attempt = attempt = Attempt(self, live)
-        attempt.wants_payload = exchange.is_http10
-        attempt.start(request, permit)
+        self._attempt = attempt = Attempt(self, live, permit)
+        attempt.start(request)
 
     def _next_elsewhere(self) -> None:
         if self._attempt is not None:

@@ -31,6 +31,9 @@ class State(enum.StrEnum):
     CANCELLED = "cancelled"
 
 
+_FAILED = State.FAILED
+
+
 class BodyBudget:
     """How many bytes of request bodies a worker holds, and how many it may."""
 
@@ -104,7 +107,7 @@ class Exchange:
         self.first_sent_at = self.sent_at = self.first_byte_at = self.ended_at = 0.0
         self.status = CLIENT_GONE
         self.code: Code | None = None
-        self.state = State.FAILED
+        self.state = _FAILED
         self.events = 0
         self.is_truncated = False
 

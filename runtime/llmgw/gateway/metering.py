@@ -19,6 +19,9 @@ UNKNOWN_MODEL = "unknown"
 """Label of requests whose model nobody knows: a client's text never becomes a label."""
 
 
+_COMPLETED, _FAILED = State.COMPLETED, State.FAILED
+
+
 @dataclass(frozen=True, slots=True)
 class Stats:
     """The figures of one moment; ``ttft_buckets`` has one count more than ``TTFT_EDGES_S``."""
@@ -81,9 +84,10 @@ class Meter:
             ttft_s = exchange.first_byte_at - exchange.sent_at
             tally.ttft_buckets[bisect.bisect_left(TTFT_EDGES_S, ttft_s)] += 1
             tally.ttft_sum_s += ttft_s
-        if exchange.state is State.COMPLETED:
+        state = exchange.state
+        if state is _COMPLETED:
             self._completed += 1
-        elif exchange.state is State.FAILED:
+        elif state is _FAILED:
             self._failed += 1
         else:
             self._cancelled += 1

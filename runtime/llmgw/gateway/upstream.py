@@ -38,9 +38,12 @@ class BodyReceiver(Protocol):
 
 
 class Receiver(BodyReceiver, Protocol):
-    """Who gets an answer from its begin, with a framing that keeps the bare payload if wanted."""
+    """Who gets an answer from its begin."""
 
-    wants_payload: bool
+    @property
+    def wants_payload(self) -> bool:
+        """Whether the framing has to keep the bare payload of each read."""
+        ...
 
     def on_whole(self, head: ResponseHead, body: bytes) -> None:
         """A whole answer of announced length that came at once; nothing else is called then."""
