@@ -114,7 +114,7 @@ def test_line_for_people_tells_what_was_asked_and_how_it_went(clock):
 
 def test_line_of_a_refusal_has_its_code_and_no_figure_of_what_never_was(clock):
     [line] = lines_of(clock, refused())
-    assert 'path="/v1/nothing" status=404 state=failed code=not_found total_ms=250' in line
+    assert 'path="/v1/nothing" status=404 code=not_found state=failed total_ms=250' in line
 
 
 def test_line_of_a_request_that_no_engine_answered_tells_of_its_attempts(clock):
@@ -129,7 +129,10 @@ def test_line_of_a_request_that_no_engine_answered_tells_of_its_attempts(clock):
             is_stream=False,
         ),
     )
-    assert "code=upstream_unreachable endpoint=e1 attempts=5 queue_ms=10 total_ms=250" in line
+    assert (
+        "status=502 code=upstream_unreachable state=failed endpoint=e1 attempts=5 queue_ms=10"
+        " total_ms=250"
+    ) in line
 
 
 @pytest.mark.parametrize(
@@ -143,7 +146,13 @@ def test_path_of_a_client_stays_one_short_word_of_one_line(clock, path):
 
 
 def test_both_formats_carry_the_same_figures(clock):
-    cases = [served(), served(is_truncated=True), refused(), served(is_stream=False, events=0)]
+    cases = [
+        served(),
+        served(is_truncated=True),
+        served(is_truncated=True, is_stream=False, events=0),
+        refused(),
+        served(is_stream=False, events=0),
+    ]
     plain = lines_of(clock, *cases)
     as_json = lines_of(clock, *cases, as_json=True)
     for line, fields in zip(plain, map(orjson.loads, as_json), strict=True):
