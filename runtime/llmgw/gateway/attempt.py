@@ -78,18 +78,19 @@ _FAILED = Outcome.FAILED
 class Attempt:
     """See the module; it counts itself in and out of its endpoint.
 
-    ``head``, ``verdict``, ``framing`` and ``connection`` are there once it is answered.
+    ``head``, ``verdict``, ``framing``, ``connection`` and ``held`` are there once it is answered;
+    ``held`` is framing that came before the first byte of the body.
     """
 
     __slots__ = (
         "_dialling",
-        "_held",
         "_owner",
         "_permit",
         "_request",
         "connection",
         "framing",
         "head",
+        "held",
         "live",
         "phase",
         "verdict",
@@ -99,7 +100,7 @@ class Attempt:
     verdict: Verdict
     framing: Framing | None
     connection: UpstreamConnection
-    _held: bytes
+    held: bytes
 
     def __init__(self, owner: Owner, live: LiveEndpoint, permit: Permit) -> None:
         """``permit`` is what the endpoint's breaker gave."""
@@ -179,7 +180,7 @@ class Attempt:
     def on_head(self, head: ResponseHead) -> None:
         """See ``upstream.Receiver``."""
         self.phase = _HEAD
-        self._held = b""
+        self.held = b""
         self.head = head
         self.verdict = VERDICTS.get(head.status, PASS_ON)
         self.framing = self.connection.framing
@@ -190,13 +191,14 @@ class Attempt:
 
     def on_body(self, data: bytes) -> None:
         """See ``upstream.Receiver``; framing alone is not yet a byte of the body."""
-        self._held += data
         if self.framing is None or self.framing.has_payload or self.verdict.then is not _COMMIT:
-            self._answer(self._held, is_whole=False)
+            self._answer(data, is_whole=False)
+        else:
+            self.held += data
 
     def on_last(self, data: bytes) -> None:
         """See ``upstream.Receiver``."""
-        self._answer(self._held + data, is_whole=True)
+        self._answer(data, is_whole=True)
 
     def on_lost(self, reason: str) -> None:
         """See ``upstream.Receiver``; a kept connection that had gone stale costs no attempt."""
@@ -235,7 +237,7 @@ class Attempt:
 
     def _answer_without_body(self) -> None:
         if self.phase is _HEAD:
-            self._answer(self._held, is_whole=False)
+            self._answer(b"", is_whole=False)
 
     def _answer(self, data: bytes, *, is_whole: bool) -> None:
         self.phase = _ANSWERED

@@ -281,6 +281,8 @@ class Dispatch:
         client.due_at = NEVER
         exchange.closes = client.closes_after(exchange) or framing.ends_at_close()
         head = headers.answer_head(attempt.head, exchange)
+        if attempt.held and not exchange.is_http10:
+            head += attempt.held
         exchange.forget_content()
         self._relay = relay = Relay(
             client,

@@ -146,8 +146,10 @@ class ChunkedFraming:
             self._pieces.clear()
         if not self._line:
             return self._follow(data)
-        begun, self._line = self._line, b""
+        begun = self._line
         taken = self._follow(begun + data) - len(begun)
+        if self._line is begun:
+            self._line = b""
         self._end_at -= len(begun)
         return taken
 
@@ -196,6 +198,8 @@ class ChunkedFraming:
                 raise FramingBroken("a chunk does not end where its size says")
             if self._pieces is not None:
                 self._pieces.append(data[end + 2 : end + 2 + length])
+        if position == size + 1 and data[-1:] != b"\r":
+            raise FramingBroken("a chunk does not end where its size says")
         self._skip_bytes = position - size
         return size
 
@@ -244,10 +248,19 @@ def _into_chunk(event: bytes, *, left_bytes: int) -> bytes:
 
 
 def _after_begun_size(line: bytes, event: bytes) -> bytes:
-    """Finish the size line that began with ``line``, and deliver ``event`` behind it."""
-    digits = line.partition(b";")[0].rstrip(b" \t\r")
+    """Finish the size line that began with ``line``, and deliver ``event`` behind it.
+
+    Nothing can be said within the last chunk's size or within an extension.
+    """
+    digits = line.removesuffix(b"\r")
+    is_ending = digits != line
     if not digits.strip(b"0"):
         # Nothing or only zeros so far: more digits make it the size of our own chunk.
-        return _chunk(event) if digits == line else b""
-    line_end = b"\n" if line.endswith(b"\r") else _CRLF
-    return line_end + _into_chunk(event, left_bytes=_length(digits))
+        return b"" if is_ending else _chunk(event)
+    if not (is_ending or digits.isalnum()):
+        return b""
+    try:
+        left_bytes = _length(digits)
+    except FramingBroken:
+        return b""
+    return (b"\n" if is_ending else _CRLF) + _into_chunk(event, left_bytes=left_bytes)

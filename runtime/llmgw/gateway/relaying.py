@@ -22,7 +22,7 @@ _log = logs.get(__name__)
 
 _TAIL_BYTES = 1024
 _CHUNK_BORDER = re.compile(rb"\r\n[0-9a-fA-F]+\r\n")
-_OWN_END = re.compile(rb'data: ?\[DONE\]|"finish_reason": ?"')
+_OWN_END = re.compile(rb'(?:\A|\n)data: ?\[DONE\]|"finish_reason": ?"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Relay:
         if self._is_events:
             self._follow(data)
             if not self._has_said_end():
-                self._break(self._framing.in_place_of_end(self._as_sent(data), self._event()))
+                self._break(self._in_place_of_end(data))
                 return
         if data:
             self._write(data)
@@ -135,6 +135,8 @@ class Relay:
     def _follow(self, data: bytes) -> None:
         """Count events and keep the end of the stream, at least ``_TAIL_BYTES`` of it."""
         self.events += data.count(b"\n\n")
+        if data[:1] == b"\n" and self._tail[-1:] == b"\n":
+            self.events += 1
         if len(self._tail) > _TAIL_BYTES:
             self._tail_before, self._tail = self._tail, data
         else:
@@ -147,6 +149,11 @@ class Relay:
 
     def _event(self) -> bytes:
         return truncation_event(self._manner.request_id)
+
+    def _in_place_of_end(self, data: bytes) -> bytes:
+        if self._manner.is_bare:
+            return self._framing.payload(data) + self._event()
+        return self._framing.in_place_of_end(data, self._event())
 
     def _as_sent(self, data: bytes) -> bytes:
         return self._framing.payload(data) if self._manner.is_bare else data
