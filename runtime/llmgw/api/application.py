@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from fastapi import FastAPI
 
 import llmgw
 from llmgw.api import deps, problems
+from llmgw.api.doorkeeping import Doorkeeper
 from llmgw.api.edge import RequestEdge
 from llmgw.api.ports import Control, Readiness
 from llmgw.api.routers import (
@@ -36,8 +38,13 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def create_app(*, readiness: Readiness, control: Control | None = None) -> FastAPI:
-    """The admin application; without ``control`` it is that of a server that only routes."""
+def create_app(
+    *, readiness: Readiness, control: Control | None = None, names: Collection[str] = ()
+) -> FastAPI:
+    """The admin application; without ``control`` it is that of a server that only routes.
+
+    ``names`` are host names under which it may be asked, beside addresses and ``localhost``.
+    """
     app = FastAPI(
         title="llmgw admin API",
         version=llmgw.__version__,
@@ -46,6 +53,7 @@ def create_app(*, readiness: Readiness, control: Control | None = None) -> FastA
         redoc_url=None,
         responses=_ERRORS,
     )
+    app.add_middleware(Doorkeeper, names=names)
     app.add_middleware(RequestEdge)
     problems.install(app)
     deps.bind(app, readiness=readiness, control=control)

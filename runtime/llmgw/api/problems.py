@@ -49,6 +49,11 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _of_framework)
 
 
+def answer(error: LlmgwError, *, request_id: str) -> JSONResponse:
+    """The body of one of our errors, for who answers outside the routes."""
+    return _from_error(error, request_id=request_id)
+
+
 def unexpected(*, request_id: str) -> JSONResponse:
     """A fault of our own: its text stays in the log, under the request's id."""
     return _body(

@@ -1,12 +1,15 @@
 """Turns the end of a command into an exit code; the one place where a ``Kind`` becomes one.
 
 No command catches our own errors: each raises, and here the sentence goes to standard error, with
-no stack. An exception that is not ours is a bug and keeps its traceback.
+no stack; so does what the machine refuses, a full disk or a folder of somebody else. Any other
+exception is a bug and keeps its traceback.
 """
 
 from __future__ import annotations
 
+import contextlib
 import enum
+import sys
 from collections.abc import Mapping, Sequence
 
 import click
@@ -66,9 +69,13 @@ def run(command: click.Command, *, args: Sequence[str] | None = None, prog: str 
         result = command.main(
             args=None if args is None else list(args), prog_name=prog, standalone_mode=False
         )
+        sys.stdout.flush()
     except LlmgwError as error:
         _say(error)
         return exit_code(error)
+    except OSError as error:
+        _refused_by_the_machine(error)
+        return ExitCode.FAILED
     except click.ClickException as error:
         error.show()
         return ExitCode.USAGE
@@ -84,6 +91,14 @@ def exit_code(error: LlmgwError) -> ExitCode:
         if isinstance(error, kind_of_error):
             return code
     return _BY_KIND[error.kind]
+
+
+def _refused_by_the_machine(error: OSError) -> None:
+    if not isinstance(error, BrokenPipeError):  # who read us has read enough
+        where = "" if error.filename is None else f"{error.filename}: "
+        click.echo(f"llmgw: {plain.one_line(f'{where}{error.strerror or error}')}", err=True)
+    with contextlib.suppress(OSError):
+        sys.stdout.close()  # what could not be written is not tried again at the end
 
 
 def _say(error: LlmgwError) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -63,7 +64,7 @@ def server(
     if ctx.invoked_subcommand is not None:
         ctx.obj = settings
         return
-    loops.run(servers.Server(settings, environ=environ, announce=click.echo).run())
+    loops.run(servers.Server(settings, environ=environ, announce=_announce).run())
 
 
 @server.command()
@@ -102,3 +103,8 @@ def named_endpoints(written: tuple[str, ...]) -> list[Mapping[str, object]]:
             raise Invalid(f"--endpoint {text!r}: {name} has the address {known_url} already")
         models.append(model)
     return [{"id": name, "url": url, "models": models} for name, (url, models) in found.items()]
+
+
+def _announce(line: str) -> None:
+    with contextlib.suppress(OSError):  # a full disk under a log file stops no server
+        click.echo(line)

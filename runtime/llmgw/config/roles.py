@@ -29,8 +29,13 @@ class Role(enum.StrEnum):
 
 
 def guess(path: Path) -> Role | None:
-    """The role whose keys the file uses more of, or nothing when both are as likely."""
-    sections, _ = sources.from_file(path)
+    """The role whose keys the file uses more of, or nothing when both are as likely.
+
+    A file that holds nothing readable is as wrong for one as for the other: any role will say why.
+    """
+    sections, problems = sources.from_file(path)
+    if problems and not sections:
+        return Role.SERVER
     counts = {role: _known(sections, role.settings) for role in Role}
     if counts[Role.SERVER] == counts[Role.AGENT]:
         return None

@@ -38,6 +38,8 @@ def from_file(path: Path) -> tuple[dict[str, Any], list[Problem]]:
         return {}, [Problem(path="", message="is no text in UTF-8")]
     except (yaml.YAMLError, ValueError) as error:  # PyYAML lets a date such as 2026-13-01 through
         return {}, [Problem(path="", message=f"is no YAML: {_where(error)}")]
+    except RecursionError:
+        return {}, [Problem(path="", message="is nested too deeply for a settings file")]
     if sections is None:
         return {}, []
     if not isinstance(sections, dict):

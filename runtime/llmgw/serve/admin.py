@@ -43,7 +43,9 @@ class AdminListener:
         self._readiness = readiness
         self._server = _Server(
             uvicorn.Config(
-                application.create_app(readiness=readiness, control=control),
+                application.create_app(
+                    readiness=readiness, control=control, names=_names_of_this_machine()
+                ),
                 log_config=None,
                 access_log=False,
                 lifespan="off",
@@ -67,6 +69,10 @@ class AdminListener:
             await asyncio.wait({self._serving}, timeout=_STOP_WITHIN_S + 1)
         await self._tasks.close()
         self._listener.close()
+
+
+def _names_of_this_machine() -> tuple[str, ...]:
+    return socket.gethostname(), socket.getfqdn()
 
 
 class _Server(uvicorn.Server):

@@ -7,6 +7,7 @@ Used for the server's run directory, the agent's work directory and the data fol
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -58,8 +59,9 @@ def hold(path: Path, *, what: str) -> HeldLock:
         os.close(fd)
         holder = "another process" if pid is None else holders.named(pid)
         raise AlreadyHeld(f"{what} is in use by {holder} (lock {path}); stop it first") from error
-    os.ftruncate(fd, 0)
-    os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+    with contextlib.suppress(OSError):  # a full disk: the lock holds without the name in it
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
     return HeldLock(path=path, fd=fd)
 
 

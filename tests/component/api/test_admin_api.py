@@ -301,3 +301,24 @@ def test_change_of_the_fleet_is_seen_by_the_next_question(http, fleet):
     finally:
         fleet.node_views = before
     assert {n["state"] for n in answer["nodes"]} == {"cordoned"}
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        pytest.param({"host": "evil.example:9090"}, id="a name that was made to point here"),
+        pytest.param({"origin": "http://evil.example"}, id="a page from elsewhere"),
+        pytest.param({"origin": "null"}, id="a page without an origin"),
+        pytest.param({"host": "[::bad"}, id="a host that is none"),
+    ],
+)
+def test_a_foreign_page_is_kept_out(http, headers):
+    answer = http.get("/api/v1/status", headers=headers)
+    assert answer.status_code == 403
+    assert answer.json()["error"]["code"] == "denied"
+    assert answer.json()["error"]["request_id"]
+
+
+@pytest.mark.parametrize("host", ["localhost:9090", "[::1]:9090", "10.1.2.3", "LOCALHOST"])
+def test_who_asks_by_address_or_as_localhost_is_let_in(http, host):
+    assert http.get("/api/v1/status", headers={"host": host}).status_code == 200

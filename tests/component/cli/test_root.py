@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -106,3 +107,16 @@ def _seconds(*args: str) -> float:
         timeout=60,
     )
     return time.monotonic() - began
+
+
+def test_a_full_disk_is_said_in_one_line():
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "llmgw", "config", "reference"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert ended.stderr == "llmgw: No space left on device\n"
+    assert ended.returncode == 1

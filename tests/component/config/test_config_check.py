@@ -86,3 +86,21 @@ def test_the_environment_counts_as_at_a_start(file):
     done = commands.run("config", "check", str(file), environ={"LLMGW_GATEWAY__WORKERS": "many"})
     assert done.returncode == 2
     assert "LLMGW_GATEWAY__WORKERS" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param(b"models: [\n  foo: {\n", "is no YAML: line 3", id="cut off"),
+        pytest.param(b"log:\n\tlevel: debug\n", "is no YAML: line 2", id="indented by a tab"),
+        pytest.param(b"\xff\xfe\x00", "is no text in UTF-8", id="no text"),
+        pytest.param(b"- listen\n", "holds no sections", id="a list"),
+        pytest.param(b"a: " + b"[" * 2000, "is nested too deeply", id="nested without end"),
+    ],
+)
+def test_a_file_that_is_for_nobody_says_why(file, text, said):
+    file.write_bytes(text)
+    done = commands.run("config", "check", str(file))
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "--role" not in done.stderr
