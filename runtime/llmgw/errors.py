@@ -15,7 +15,7 @@ Modules that call foreign code translate its errors into these, by a table, ``fr
     ├── Unknown                 no such thing
     │   └── NoControlPlane      this server only routes
     ├── Conflict                the thing is not in a state that allows this
-    │   ├── AlreadyHeld         a lock, port or file is held by somebody else
+    │   ├── AlreadyHeld         a lock, port, file or name is held by somebody else
     │   ├── Unsupported         this machine can never do it
     │   └── Superseded          a newer one took this one's place
     ├── Exhausted               a limit or a budget is used up
@@ -151,7 +151,7 @@ class Conflict(LlmgwError):
 
 
 class AlreadyHeld(Conflict):
-    """A lock, port or file is held by another process."""
+    """A lock, port, file or name is held by another process."""
 
     code = "already_held"
 

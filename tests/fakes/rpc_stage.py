@@ -60,10 +60,20 @@ class Site:
 class ControlPlane:
     """One control plane with everything behind its agent port faked."""
 
-    def __init__(self, *, tls=None, port=0, leads=True, term=0, must_identify=None, first_s=10.0):
+    def __init__(
+        self,
+        *,
+        tls=None,
+        port=0,
+        leads=True,
+        term=0,
+        must_identify=None,
+        first_s=10.0,
+        clock=None,
+    ):
         self.fleet = FakeFleet()
         self.leadership = FakeLeadership(leads=leads, term=term)
-        self.connections = Connections()
+        self.connections = Connections(clock=clock)
         self.turned_away = TurnedAway(clock=SystemClock())
         questions = LogQuestions(answer_s=1.0)
         self.dispatcher = Dispatcher(

@@ -50,11 +50,14 @@ class Conversation:
         *,
         running: tuple[RunningShard, ...],
         terms: Terms,
+        instance: str,
         within_s: float,
     ) -> None:
         """Say what the node is and what runs; returns when the control plane has taken it in."""
         self._outbox.open(running={shard.shard_id for shard in running})
-        message = wire_nodes.pack_register(facts, running=running, term=terms.highest)
+        message = wire_nodes.pack_register(
+            facts, running=running, term=terms.highest, instance=instance
+        )
         try:
             async with asyncio.timeout(within_s):
                 await self._send(message)

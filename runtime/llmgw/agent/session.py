@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -25,7 +25,7 @@ from llmgw.agent.outbox import Outbox
 from llmgw.domain.nodes import NodeFacts
 from llmgw.domain.replicas import ShardReport
 from llmgw.errors import Internal, LlmgwError, Superseded, Unauthenticated
-from llmgw.kit import logs
+from llmgw.kit import ids, logs
 from llmgw.kit.backoff import Backoff
 from llmgw.kit.clock import Clock, SystemClock
 from llmgw.rpc import certificates, channels
@@ -86,6 +86,7 @@ class Session:
         self._orders = orders
         self._clock = clock or SystemClock()
         self._draw = draw
+        self._instance = ids.token(8)
         self._redial = dialling.Redial(choices, backoff=backoff)
         self._outbox = Outbox()
         self._terms = Terms()
@@ -163,6 +164,7 @@ class Session:
             facts,
             running=self._orders.running(),
             terms=self._terms,
+            instance=self._instance,
             within_s=self._settings.answer_s,
         )
         self._begin(address)
@@ -195,7 +197,8 @@ class Session:
     async def _fresh_facts(self) -> NodeFacts:
         now = self._clock.monotonic()
         if self._known is None or now - self._known[0] > FACTS_FRESH_S:
-            self._known = (now, await self._facts.facts())
+            facts = await self._facts.facts()
+            self._known = (now, replace(facts, heartbeat_s=self._settings.heartbeat_s))
         return self._known[1]
 
     def _served_s(self, ended: LlmgwError, *, now: float) -> float | None:

@@ -140,6 +140,8 @@ class NodeFacts:
     engines_probed: bool = False
     engine_installs: tuple[EngineInstall, ...] = ()
     port_range: tuple[int, int] | None = None
+    heartbeat_s: float | None = None
+    """How often its agent means to speak."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import grpc
 from grpc import aio
 
 from llmgw.errors import (
+    AlreadyHeld,
     Denied,
     IdentityMismatch,
     Internal,
@@ -42,6 +43,7 @@ _STATUSES = {
 _CLASSES: dict[str, type[LlmgwError]] = {
     cls.code: cls
     for cls in (
+        AlreadyHeld,
         Denied,
         IdentityMismatch,
         Internal,

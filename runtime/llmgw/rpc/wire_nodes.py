@@ -22,11 +22,16 @@ from llmgw.domain.replicas import RunningShard
 from llmgw.rpc import texts, wire_shards
 from llmgw.rpc.v1 import agent_pb2 as pb
 
+_MS_PER_S = 1000
+
 
 def pack_register(
-    facts: NodeFacts, *, running: Iterable[RunningShard], term: int
+    facts: NodeFacts, *, running: Iterable[RunningShard], term: int, instance: str
 ) -> pb.AgentMessage:
-    """The first message of every stream: what the node is and what runs on it."""
+    """The first message of every stream: what the node is and what runs on it.
+
+    ``instance`` tells this start of the agent from every other one.
+    """
     register = pb.Register(
         node_id=facts.node_id,
         hostname=texts.repaired(facts.hostname),
@@ -45,6 +50,8 @@ def pack_register(
         port_range=_pack_ports(facts.port_range),
         term=term,
         provision=map(_pack_install, facts.engine_installs),
+        instance=instance,
+        heartbeat_interval_ms=_pack_seconds(facts.heartbeat_s),
     )
     return pb.AgentMessage(register=register)
 
@@ -68,6 +75,11 @@ def unpack_facts(register: pb.Register) -> NodeFacts:
         engines_probed=register.engines_probed,
         engine_installs=tuple(map(_unpack_install, register.provision)),
         port_range=(ports.first, ports.last) if register.HasField("port_range") else None,
+        heartbeat_s=(
+            register.heartbeat_interval_ms / _MS_PER_S
+            if register.HasField("heartbeat_interval_ms")
+            else None
+        ),
     )
 
 
@@ -237,3 +249,7 @@ _INSTALL_STATES = {str(state): state for state in InstallState}
 
 def _pack_ports(ports: tuple[int, int] | None) -> pb.PortRange | None:
     return None if ports is None else pb.PortRange(first=ports[0], last=ports[1])
+
+
+def _pack_seconds(duration_s: float | None) -> int | None:
+    return None if duration_s is None else round(duration_s * _MS_PER_S)

@@ -38,9 +38,10 @@ class ControlPlane:
         clock: Clock | None = None,
     ) -> None:
         """``also_expected`` are nodes that are awaited before anything is placed."""
-        leadership, connections, questions = SoleLeader(), Connections(), LogQuestions()
-        dispatcher = Dispatcher(connections=connections, leadership=leadership, questions=questions)
         clock = clock or SystemClock()
+        leadership, questions = SoleLeader(), LogQuestions()
+        connections = Connections(clock=clock)
+        dispatcher = Dispatcher(connections=connections, leadership=leadership, questions=questions)
         turned_away = TurnedAway(clock=clock)
         rooms = Rooms(
             catalog=LiveCatalog(catalog_rules.build(settings.models)),

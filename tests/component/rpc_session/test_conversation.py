@@ -91,7 +91,8 @@ async def test_a_registration_carries_the_inventory_and_every_live_or_pending_sh
     agent.orders.alive = [shard(), shard("llama-2.0", ShardState.PENDING)]
     async with dialling(agent):
         await plane.registered()
-    assert plane.fleet.of("register") == [("register", NODE, tuple(agent.orders.alive))]
+    told = replace(NODE, heartbeat_s=0.05)
+    assert plane.fleet.of("register") == [("register", told, tuple(agent.orders.alive))]
 
 
 async def test_a_node_that_runs_nothing_is_announced_too(plane, agent):

@@ -122,22 +122,58 @@ async def test_a_deposed_leader_is_told_by_the_registration_and_keeps_no_node():
 # One stream a node
 
 
-async def test_a_newer_stream_supersedes_and_the_older_ones_end_leaves_it_usable(agent_log):
+async def test_the_same_agent_is_back_at_once_and_its_older_streams_end_leaves_the_new_usable(
+    agent_log,
+):
     async with running(ControlPlane()) as plane:
-        clock = FakeClock()
-        older = Agent(plane.address, clock=clock, reconnect_base_s=60, reconnect_max_s=60)
+        older = Agent(plane.address, reconnect_base_s=60, reconnect_max_s=60)
+        newer = Agent(plane.address)
+        newer.session._instance = older.session._instance
         async with dialling(older):
             await until(lambda: older.session.status.is_registered)
-            clock.advance(3600)
-            async with dialling(Agent(plane.address)) as newer:
+            async with dialling(newer):
                 await until(lambda: "opened a newer stream" in older.refusal)
                 assert plane.fleet.of("lost") == []
                 plane.dispatcher.stop("node01", "llama-1.0")
                 await until(lambda: newer.orders.asked)
                 assert older.orders.asked == []
-                await asyncio.sleep(0.5)
-                assert older.session.status.sessions == 1, "two agents must not fight"
     assert [event for event, _ in agent_log].count("session_ended") == 1
+
+
+async def test_a_second_agent_of_one_name_is_kept_out_while_the_first_is_heard(agent_log):
+    async with running(ControlPlane()) as plane, dialling(Agent(plane.address)) as first:
+        await until(lambda: first.session.status.is_registered)
+        async with dialling(Agent(plane.address, reconnect_base_s=0.05)) as second:
+            await until(lambda: "another agent instance is connected" in second.refusal)
+            assert "from ipv4:127.0.0.1:" in second.refusal
+            await until(lambda: plane.turned_away.refusals()[0].count >= 3)
+            assert (first.session.status.sessions, second.session.status.sessions) == (1, 0)
+            assert len(plane.fleet.of("register")) == 1
+            assert plane.fleet.of("lost") == []
+    told = [k for event, k in agent_log if event == "not_registered"]
+    assert len(told) == 1, "the same refusal is told once in a while"
+
+
+async def test_a_second_agent_of_one_name_is_let_in_when_the_first_is_silent():
+    clock = FakeClock()
+    async with running(ControlPlane(clock=clock)) as plane:
+        silent = Agent(plane.address, heartbeat_s=60, reconnect_base_s=60, reconnect_max_s=60)
+        async with dialling(silent):
+            await until(lambda: silent.session.status.is_registered)
+            second = Agent(plane.address, reconnect_base_s=0.05, reconnect_max_s=0.05)
+            async with dialling(second):
+                await until(lambda: "silent for 120 s" in second.refusal)
+                clock.advance(120)
+                await until(lambda: second.session.status.is_registered)
+                await until(lambda: "opened a newer stream" in silent.refusal)
+
+
+async def test_a_second_agent_of_one_name_is_let_in_when_the_first_has_left():
+    async with running(ControlPlane()) as plane:
+        async with dialling(Agent(plane.address, heartbeat_s=60)):
+            await plane.registered()
+        async with dialling(Agent(plane.address, reconnect_base_s=0.05)) as second:
+            await until(lambda: second.session.status.is_registered)
 
 
 async def test_a_lost_stream_is_told_to_the_fleet_once():

@@ -102,6 +102,7 @@ FACTS = st.builds(
     engines_probed=st.booleans(),
     engine_installs=some(INSTALLS),
     port_range=maybe(st.tuples(INT32, INT32)),
+    heartbeat_s=maybe(st.integers(0, 10**6).map(lambda duration_ms: duration_ms / 1000)),
 )
 BEATS = st.builds(
     HeartbeatFacts,
@@ -185,7 +186,9 @@ def over_the_wire(message):
 
 @given(facts=FACTS, running=some(RUNNING), term=TERM)
 def test_a_registration_arrives_as_it_was_sent(facts, running, term):
-    register = over_the_wire(wire_nodes.pack_register(facts, running=running, term=term)).register
+    register = over_the_wire(
+        wire_nodes.pack_register(facts, running=running, term=term, instance="ab")
+    ).register
     assert wire_nodes.unpack_facts(register) == facts
     assert wire_nodes.unpack_running(register) == running
     assert register.term == term
@@ -246,7 +249,9 @@ def test_a_state_that_does_not_exist_is_refused(number):
 def test_a_file_name_that_is_no_unicode_does_not_stop_a_registration():
     odd = b"/models/caf\xe9.gguf".decode("utf-8", "surrogateescape")
     facts = NodeFacts(node_id="node01", weights=(LocalWeights(path=odd, size_bytes=1),))
-    register = over_the_wire(wire_nodes.pack_register(facts, running=(), term=0)).register
+    register = over_the_wire(
+        wire_nodes.pack_register(facts, running=(), term=0, instance="")
+    ).register
     assert wire_nodes.unpack_facts(register).weights[0].path == "/models/caf?.gguf"
 
 

@@ -1,27 +1,44 @@
 """Knows the one open stream of every node, and what waits to be sent on it.
 
-The service opens and closes connections, the dispatcher sends on them. A newer stream of a node
-ends the older one; what the older one leaves behind can never touch the newer.
+The service opens and closes connections, the dispatcher sends on them. A newer stream of the same
+agent ends the older one, and what the older one leaves behind can never touch the newer; another
+agent of the same name is kept out for as long as the first one is heard.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from dataclasses import dataclass
 
-from llmgw.errors import Exhausted, LlmgwError, NotConnected, Superseded
+from llmgw.errors import AlreadyHeld, Exhausted, LlmgwError, NotConnected, Superseded
+from llmgw.kit.clock import Clock, SystemClock
 from llmgw.rpc.v1 import agent_pb2 as pb
 
 LIMIT = 256
+DEFAULT_HEARTBEAT_S = 5.0
+_BEATS = 2
+"""So many intervals without a word: the stream may be dead, and its node's name is free."""
+
+
+@dataclass(frozen=True, slots=True)
+class Speaker:
+    """Who speaks on a stream; no ``instance`` is an agent that cannot be told from others."""
+
+    node_id: str
+    peer: str
+    instance: str = ""
+    heartbeat_s: float | None = None
 
 
 class Connection:
     """One node's open stream: orders go out in the order in which they were given."""
 
-    def __init__(self, node_id: str, *, peer: str, limit: int = LIMIT) -> None:
+    def __init__(self, speaker: Speaker, *, now: float, limit: int = LIMIT) -> None:
         """``limit`` bounds the messages that wait; more of them end the stream."""
-        self.node_id = node_id
-        self.peer = peer
+        self.speaker = speaker
+        self.node_id = speaker.node_id
+        self.heard_at = now
         self._limit = limit
         self._waiting: deque[pb.ControlMessage] = deque()
         self._arrived = asyncio.Event()
@@ -61,23 +78,41 @@ class Connection:
 class Connections:
     """The open streams by node."""
 
-    def __init__(self) -> None:
-        """Begin with none."""
+    def __init__(self, *, clock: Clock | None = None) -> None:
+        """Begin with none; ``clock`` says how long a node has been silent."""
+        self._clock = clock or SystemClock()
         self._open: dict[str, Connection] = {}
 
-    def open(self, node_id: str, *, peer: str) -> Connection:
-        """The node's new stream; an older one ends."""
-        older = self._open.get(node_id)
+    def check_free(self, speaker: Speaker) -> None:
+        """``AlreadyHeld`` while another agent speaks for this node."""
+        older = self._open.get(speaker.node_id)
+        if older is None or not older.is_open or not _are_two(older.speaker, speaker):
+            return
+        patience_s = _BEATS * (older.speaker.heartbeat_s or DEFAULT_HEARTBEAT_S)
+        if self._clock.monotonic() - older.heard_at < patience_s:
+            raise AlreadyHeld(
+                f"another agent instance is connected as node {speaker.node_id} from "
+                f"{older.speaker.peer}: stop one of the two, or give each its own node_id "
+                f"(this one is let in once the other has been silent for {patience_s:g} s)"
+            )
+
+    def open(self, speaker: Speaker) -> Connection:
+        """The node's new stream, of which ``check_free`` said nothing; an older one ends."""
+        older = self._open.get(speaker.node_id)
         if older is not None:
             older.end(
                 Superseded(
-                    f"node {node_id} opened a newer stream from {peer}; if that is another agent, "
-                    "two have the same node_id"
+                    f"node {speaker.node_id} opened a newer stream from {speaker.peer}; if that is "
+                    "another agent, two have the same node_id"
                 )
             )
-        connection = Connection(node_id, peer=peer)
-        self._open[node_id] = connection
+        connection = Connection(speaker, now=self._clock.monotonic())
+        self._open[speaker.node_id] = connection
         return connection
+
+    def hear(self, connection: Connection) -> None:
+        """Something came from the node."""
+        connection.heard_at = self._clock.monotonic()
 
     def close(self, connection: Connection) -> bool:
         """The stream is over; whether it was the node's own, so that it has none now."""
@@ -102,3 +137,7 @@ class Connections:
         """Make every stream end: leadership is lost, or the process stops."""
         for connection in self._open.values():
             connection.end(reason)
+
+
+def _are_two(one: Speaker, other: Speaker) -> bool:
+    return bool(one.instance and other.instance) and one.instance != other.instance

@@ -14,7 +14,7 @@ from typing import Any
 
 from grpc import aio
 
-from llmgw.control.agents.connections import Connection, Connections
+from llmgw.control.agents.connections import Connection, Connections, Speaker
 from llmgw.control.agents.fleet_ports import FleetEvents, Leadership
 from llmgw.control.agents.logs import LogQuestions
 from llmgw.control.agents.turned_away import Caller, TurnedAway
@@ -143,8 +143,15 @@ class AgentService(agent_pb2_grpc.AgentServiceServicer):
         """Take the node in; nothing awaits here, so no order overtakes the acknowledgement."""
         facts = wire_nodes.unpack_facts(register)
         running = wire_nodes.unpack_running(register)
+        speaker = Speaker(
+            node_id=facts.node_id,
+            peer=peer,
+            instance=register.instance,
+            heartbeat_s=facts.heartbeat_s,
+        )
+        self._connections.check_free(speaker)
         unclaimed = self._fleet.register(facts, running)
-        connection = self._connections.open(facts.node_id, peer=peer)
+        connection = self._connections.open(speaker)
         term = self._leadership.term()
         connection.send(pb.ControlMessage(ack=pb.Ack(ok=True, term=term)))
         for shard_id in unclaimed:
@@ -182,6 +189,7 @@ class AgentService(agent_pb2_grpc.AgentServiceServicer):
             message: object = await context.read()
             if not isinstance(message, pb.AgentMessage):
                 return  # the agent has left
+            self._connections.hear(connection)
             self._hear(connection, message)
 
     def _hear(self, connection: Connection, message: pb.AgentMessage) -> None:

@@ -201,6 +201,8 @@ class Register(_message.Message):
     PORT_RANGE_FIELD_NUMBER: _builtins.int
     TERM_FIELD_NUMBER: _builtins.int
     PROVISION_FIELD_NUMBER: _builtins.int
+    INSTANCE_FIELD_NUMBER: _builtins.int
+    HEARTBEAT_INTERVAL_MS_FIELD_NUMBER: _builtins.int
     node_id: _builtins.str
     hostname: _builtins.str
     mgmt_addr: _builtins.str
@@ -211,6 +213,9 @@ class Register(_message.Message):
     """Makes an empty engine_versions mean "has none" instead of "did not look"."""
     term: _builtins.int
     """Highest leadership term that this agent has seen; 0 = none. A control plane below it does not lead."""
+    instance: _builtins.str
+    """Another text for each start of an agent, so that two agents of one name are told apart; empty: not said."""
+    heartbeat_interval_ms: _builtins.int
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     @_builtins.property
@@ -261,13 +266,20 @@ class Register(_message.Message):
         port_range: Global___PortRange | None = ...,
         term: _builtins.int = ...,
         provision: _abc.Iterable[Global___ProvisionStatus] | None = ...,
+        instance: _builtins.str = ...,
+        heartbeat_interval_ms: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_memory_total_mb", b"_memory_total_mb", "host", b"host", "memory_total_mb", b"memory_total_mb", "port_range", b"port_range"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_heartbeat_interval_ms", b"_heartbeat_interval_ms", "_memory_total_mb", b"_memory_total_mb", "heartbeat_interval_ms", b"heartbeat_interval_ms", "host", b"host", "memory_total_mb", b"memory_total_mb", "port_range", b"port_range"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_memory_total_mb", b"_memory_total_mb", "agent_version", b"agent_version", "engine_versions", b"engine_versions", "engines_probed", b"engines_probed", "fabrics", b"fabrics", "gpus", b"gpus", "host", b"host", "hostname", b"hostname", "labels", b"labels", "memory_total_mb", b"memory_total_mb", "mgmt_addr", b"mgmt_addr", "node_id", b"node_id", "port_range", b"port_range", "provision", b"provision", "running_shards", b"running_shards", "storage", b"storage", "term", b"term", "weights", b"weights"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_heartbeat_interval_ms", b"_heartbeat_interval_ms", "_memory_total_mb", b"_memory_total_mb", "agent_version", b"agent_version", "engine_versions", b"engine_versions", "engines_probed", b"engines_probed", "fabrics", b"fabrics", "gpus", b"gpus", "heartbeat_interval_ms", b"heartbeat_interval_ms", "host", b"host", "hostname", b"hostname", "instance", b"instance", "labels", b"labels", "memory_total_mb", b"memory_total_mb", "mgmt_addr", b"mgmt_addr", "node_id", b"node_id", "port_range", b"port_range", "provision", b"provision", "running_shards", b"running_shards", "storage", b"storage", "term", b"term", "weights", b"weights"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__heartbeat_interval_ms: _TypeAlias = _typing.Literal["heartbeat_interval_ms"]  # noqa: Y015
+    _WhichOneofArgType__heartbeat_interval_ms: _TypeAlias = _typing.Literal["_heartbeat_interval_ms", b"_heartbeat_interval_ms"]  # noqa: Y015
     _WhichOneofReturnType__memory_total_mb: _TypeAlias = _typing.Literal["memory_total_mb"]  # noqa: Y015
     _WhichOneofArgType__memory_total_mb: _TypeAlias = _typing.Literal["_memory_total_mb", b"_memory_total_mb"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__heartbeat_interval_ms) -> _WhichOneofReturnType__heartbeat_interval_ms | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__memory_total_mb) -> _WhichOneofReturnType__memory_total_mb | None: ...
 
 Global___Register: _TypeAlias = Register  # noqa: Y015
