@@ -179,6 +179,20 @@ def test_a_model_that_fits_nowhere_shows_every_node_with_its_reason(fleet):
         assert "memory" in on_cpu
 
 
+def test_a_stranger_on_the_agent_port_writes_nothing_into_the_servers_log(fleet):
+    server = fleet.parts["server"]
+    before = server.output
+    host, _, port = fleet.agent_address.rpartition(":")
+    for _ in range(3):
+        with socket.create_connection((host, int(port)), timeout=5) as stranger:
+            stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            stranger.settimeout(5)
+            while stranger.recv(4096):
+                pass
+    assert "Handshake" not in server.output.removeprefix(before)
+    assert "ssl_transport_security" not in server.output
+
+
 def test_a_certificate_of_another_node_is_found_before_dialling(fleet, certificates):
     agent = fleet.agent(3, server=fleet.agent_address, tls=certificates["node1"])
     reason = agent.wait_said(r"(not dialled.*)$")

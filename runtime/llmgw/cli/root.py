@@ -9,6 +9,7 @@ import click
 import llmgw
 from llmgw.cli import failures
 from llmgw.cli.lazy import LazyCommand, LazyGroup
+from llmgw.config import foreign_logs
 
 CONTEXT_SETTINGS: Mapping[str, object] = {
     "help_option_names": ["-h", "--help"],
@@ -97,4 +98,5 @@ def root() -> None:
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run ``llmgw`` with these arguments (those of the process when absent); the exit code."""
+    foreign_logs.silence()
     return failures.run(root, args=args)
