@@ -150,11 +150,14 @@ class ProxmoxDouble(ImagesApi, FakePve):
         asked = self._verify(request, await params(request))
         source = asked.get("source", "archive")
         may_see_all = self.allowed(user, f"/nodes/{node}", "Sys.Audit")
+        # Those that have just ended are among the active ones until the archive has taken them.
+        fresh = self.tasklog[-1:]
         found = [
-            self._task_view(task, True)
+            {"status": "RUNNING", **self._task_view(task, True)}
             for task in reversed(self.tasklog)
             if task["node"] == node
-            and source in {"all", "active" if task["status"] == "running" else "archive"}
+            and (source != "active" or task["status"] == "running" or task in fresh)
+            and (source != "archive" or (task["status"] != "running" and task not in fresh))
             and asked.get("vmid") in {None, int(task["id"]) if task["id"].isdigit() else 0}
             and asked.get("typefilter") in {None, task["type"]}
             and (may_see_all or self._task_owner(user, task))

@@ -195,6 +195,7 @@ def test_drift_names_each_difference_and_nothing_that_is_equal():
         "disk is 8 GiB, wanted 20 GiB",
     ]
     assert _vm_build.drift(WANTED, FINISHED) == []
+    assert _vm_build.drift(WANTED, {**FINISHED, "memory": "current=8192"}) == []
 
 
 class TestRights:
@@ -259,11 +260,18 @@ def test_releases_that_cannot_import_are_refused(version, is_old):
     ("tasks", "words"),
     [
         ([], ""),
-        ([{"type": "qmstart", "status": "OK"}, {"type": "qmstart", "status": "no"}], ""),
+        ([{"type": "qmstart", "status": "RUNNING"}, {"type": "qmstart"}], ""),
+        (
+            [
+                {"type": "qmstart", "status": "no", "starttime": 1},
+                {"type": "qmstart", "status": "OK", "starttime": 2},
+            ],
+            "",
+        ),
         ([{"type": "qmcreate", "status": "WARNINGS: 1"}], ""),
         ([{"type": "qmstart", "status": "no space"}], "qmstart: no space"),
     ],
-    ids=["none", "last-did-well", "warned", "failed"],
+    ids=["none", "running", "last-did-well", "warned", "failed"],
 )
 def test_the_last_task_is_told_when_it_failed(tasks, words):
     assert _vm_build.task_failure(tasks) == words

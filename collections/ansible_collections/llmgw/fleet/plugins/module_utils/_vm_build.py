@@ -151,11 +151,15 @@ def drift(wanted: Wanted, config: Mapping[str, Any]) -> list[str]:
     has_bytes, wants_bytes = disk_bytes(config), wanted.disk_gb * GIB
     differences = [
         ("cores", str(config.get("cores", 1)), str(wanted.cores)),
-        ("memory", str(config.get("memory", 512)).partition(",")[0], str(wanted.memory_mb)),
+        ("memory", _memory(config), str(wanted.memory_mb)),
         ("cpu", str(config.get("cpu", "kvm64")), wanted.cpu),
         ("disk", _gib(has_bytes or wants_bytes), _gib(wants_bytes)),
     ]
     return [f"{key} is {has}, wanted {wants}" for key, has, wants in differences if has != wants]
+
+
+def _memory(config: Mapping[str, Any]) -> str:
+    return str(config.get("memory", 512)).partition(",")[0].replace("current=", "")
 
 
 def rights(wanted: Wanted, due: Sequence[str]) -> list[Right]:
@@ -282,12 +286,15 @@ def lock_problem(wanted: Wanted, holder: Guest) -> str:
 
 def task_failure(tasks: Iterable[Mapping[str, Any]]) -> str:
     """What Proxmox said of its last task that failed; empty when the last one did well."""
-    for task in tasks:
-        said = str(task.get("status") or "")
-        if not said or said == "OK" or said.startswith("WARN"):
-            return ""
-        return f"{task.get('type')}: {said}"
-    return ""
+    ended = [task for task in tasks if not is_running(task)]
+    last = max(ended, key=lambda task: task.get("starttime") or 0, default={})
+    said = str(last.get("status") or "OK")
+    return "" if said == "OK" or said.startswith("WARN") else f"{last.get('type')}: {said}"
+
+
+def is_running(task: Mapping[str, Any]) -> bool:
+    """Whether a task goes on; Proxmox lists some that have just ended among the active ones."""
+    return task.get("status") in {None, "", "RUNNING"}
 
 
 def _gib(size: int) -> str:

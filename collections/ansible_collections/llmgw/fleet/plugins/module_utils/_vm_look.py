@@ -79,7 +79,7 @@ class Look:
         """What Proxmox said of the last task of this VMID, when that failed."""
         vmid = self.wanted.vmid
         return _vm_build.task_failure(
-            self.api.get("nodes", self.wanted.node, "tasks", vmid=vmid, source="archive", limit=5)
+            self.api.get("nodes", self.wanted.node, "tasks", vmid=vmid, source="all", limit=10)
         )
 
     def _judged(self) -> tuple[Guest | None, dict[str, Any], Verdict]:
@@ -135,7 +135,8 @@ class Look:
         deadline = time.monotonic() + self.task_wait_s
         while True:
             tasks = self.api.get("nodes", node, "tasks", source="active", **which)
-            running = sorted({str(t.get("type")) for t in tasks if of in {"", t.get("id")}})
+            meant = [task for task in tasks if of in {"", task.get("id")}]
+            running = sorted({str(t.get("type")) for t in meant if _vm_build.is_running(t)})
             if not running:
                 return
             if time.monotonic() > deadline:
