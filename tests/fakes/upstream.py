@@ -124,6 +124,11 @@ class Upstream:
     def aborts(self):
         return len(self.aborted_at)
 
+    @property
+    def playing(self):
+        """How many connections are in the middle of a script."""
+        return sum(connection.is_playing for connection in self.open)
+
     def stop_listening(self):
         """Refuse connections from now on."""
         self._server.close()
@@ -197,8 +202,12 @@ class _Connection(asyncio.Protocol):
             upstream.aborted_at.append(asyncio.get_running_loop().time())
         upstream.changed()
 
+    @property
+    def is_playing(self):
+        return self._playing is not None
+
     def close_if_idle(self):
-        if self._playing is None:
+        if not self.is_playing:
             self._transport.close()
 
     def perform(self, what):
@@ -257,3 +266,4 @@ class _Connection(asyncio.Protocol):
 
     def _end_script(self):
         self._playing = None
+        self._upstream.changed()

@@ -402,6 +402,14 @@ async def test_unknown_model_is_a_404_and_an_unplaced_one_a_503(stage):
     assert b"typo" not in (await stage.ask({"model": "typo"})).body
 
 
+async def test_model_that_does_not_start_is_told_with_its_cause(stage):
+    facts = {"failure": "llama-server ended with exit code 2", "retry_after_s": 42}
+    stage.list_model("broken", state=ModelState.FAILED, **facts)
+    answer = await stage.ask({"model": "broken"})
+    assert (answer.status, answer.code, answer["retry-after"]) == (503, "load_failed", "42")
+    assert b"does not start: llama-server ended with exit code 2" in answer.body
+
+
 async def test_draining_endpoint_gets_no_request(stage):
     engine = await stage.engine()
     stage.change_endpoint("e1", state=EndpointState.DRAINING)

@@ -224,3 +224,15 @@ async def test_events_of_an_error_status_are_passed_on_without_a_judgement(stage
     engine.always(failed, chunk(b"data: no\n\n") + END)
     answer = await stage.ask()
     assert (answer.status, answer.body, answer.is_complete) == (500, b"data: no\n\n", True)
+
+
+async def test_stream_that_is_cut_because_the_gateway_stops_does_not_blame_the_engine(stage):
+    engine = await stage.engine()
+    engine.always(EVENTS + chunk(event("a")), Do.HOLD)
+    client = await stage.send(post(ASK))
+    await client.got(event("a"))
+    await stage.gateway.drain(0.05)
+    await client.end()
+    assert b'"code":"shutting_down"' in client.raw
+    assert b"The gateway is stopping" in client.raw
+    assert b"stream_truncated" not in client.raw
