@@ -9,6 +9,8 @@ OWNER = "llmgw"
 SIMULATED_OWNER = "llmgw-sim"
 """Says to everybody who lists models that this one only pretends."""
 
+MAX_FAILURE_CHARS = 300
+
 
 def routed(
     model: Model,
@@ -17,8 +19,12 @@ def routed(
     state: ModelState,
     created_at: int,
     retry_after_s: int | None = None,
+    failure: str = "",
 ) -> RoutedModel:
-    """The entry with its fallbacks as canonical names; ``created_at`` is in seconds since 1970."""
+    """The entry with its fallbacks as canonical names; ``created_at`` is in seconds since 1970.
+
+    ``failure`` is a sentence of our own: what an engine printed is not for clients.
+    """
     fallbacks = (catalog.resolve(name) for name in model.fallbacks)
     return RoutedModel(
         name=model.name,
@@ -32,4 +38,5 @@ def routed(
         fallbacks=tuple(dict.fromkeys(f.name for f in fallbacks if f is not None)),
         routing_profile=model.routing_profile,
         retry_after_s=retry_after_s,
+        failure=failure[:MAX_FAILURE_CHARS] if state is ModelState.FAILED else "",
     )

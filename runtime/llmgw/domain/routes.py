@@ -40,6 +40,8 @@ class ModelState(enum.StrEnum):
     LOADING = "loading"
     ON_DEMAND = "on_demand"
     NOT_PLACED = "not_placed"
+    FAILED = "failed"
+    """Nothing of it runs or starts, and the last start failed; it is tried again later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,8 @@ class RoutedModel:
     fallbacks: tuple[str, ...] = ()
     routing_profile: str = ""
     retry_after_s: int | None = None
+    failure: str = ""
+    """Why the last start failed, in words that clients may read; only in the state FAILED."""
 
 
 @dataclass(frozen=True, slots=True)

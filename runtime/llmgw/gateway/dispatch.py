@@ -356,6 +356,12 @@ def _nobody(model: RoutedModel, owners: tuple[LiveEndpoint, ...], now: float) ->
         return Refusal(
             Code.MODEL_LOADING, retry_after_s=model.retry_after_s or _LOADING_RETRY_AFTER_S
         )
+    if not ready and model.state is ModelState.FAILED:
+        return Refusal(
+            Code.LOAD_FAILED,
+            f"The model does not start: {model.failure}" if model.failure else "",
+            retry_after_s=model.retry_after_s or _RETRY_AFTER_S,
+        )
     opens_in_s = min((one.breaker.opens_again_in_s(now) for one in ready), default=0.0)
     after_s = max(math.ceil(opens_in_s), 1) if ready else model.retry_after_s or _RETRY_AFTER_S
     return Refusal(Code.NO_ENDPOINTS, retry_after_s=after_s)

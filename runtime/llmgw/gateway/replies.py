@@ -32,6 +32,7 @@ class Code(enum.StrEnum):
     UPSTREAM_UNREACHABLE = "upstream_unreachable"
     UPSTREAM_AUTH_FAILED = "upstream_auth_failed"
     MODEL_LOADING = "model_loading"
+    LOAD_FAILED = "load_failed"
     NO_ENDPOINTS = "no_endpoints"
     DEADLINE_EXCEEDED = "deadline_exceeded"
     NO_OWNER_RETURNED = "no_owner_returned"
@@ -78,6 +79,7 @@ _ROWS = {
         502, _UPSTREAM, "The engine refused the gateway's own key; tell the operator."
     ),
     Code.MODEL_LOADING: _Row(503, _UNAVAILABLE, "The model is being loaded; try again soon."),
+    Code.LOAD_FAILED: _Row(503, _UNAVAILABLE, "The model does not start; tell the operator."),
     Code.NO_ENDPOINTS: _Row(503, _UNAVAILABLE, "The model is known, and no engine serves it now."),
     Code.DEADLINE_EXCEEDED: _Row(
         503, _UNAVAILABLE, "The request was tried again and again for too long."

@@ -168,6 +168,46 @@ def test_model_that_waits_after_a_failure_says_when_to_ask_again(waits_s, expect
         assert build(on=on, now=now).models["m"].retry_after_s == expected_s
 
 
+FAILED = Failures(
+    definition=MODEL,
+    count=6,
+    until_at=NOW + 60,
+    failed_at=NOW,
+    replica_id="m-0",
+    profile="cpu",
+    error="sim-engine ended unexpectedly with exit code 2",
+    last_output=("[sim] token=abc",),
+)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "scaling", "after_s", "expected"),
+    [
+        ([], {}, 0, ModelState.FAILED),
+        ([LOADING], {}, 0, ModelState.LOADING),
+        ([], {}, 60, ModelState.LOADING),
+        ([clusters.replica()], {}, 0, ModelState.READY),
+        ([], {"min": 0, "max": 1}, 0, ModelState.FAILED),
+        ([], {"min": 0, "max": 0}, 0, ModelState.NOT_PLACED),
+    ],
+    ids=["waits", "tries-again", "may-try-again", "another-serves", "on-demand", "off"],
+)
+def test_model_that_does_not_start_is_not_said_to_load(replicas, scaling, after_s, expected):
+    model = clusters.model("m", PROFILE, **scaling)
+    on = clusters.cluster(clusters.node("n1"), replicas=replicas)
+    on = replace(on, failures={"m": replace(FAILED, definition=model)})
+    table = build(models=[model], on=on, now=NOW + after_s)
+    assert state(table) is expected
+    cause = FAILED.error if expected is ModelState.FAILED else ""
+    assert table.models["m"].failure == cause
+
+
+def test_cause_of_a_failure_is_capped_for_clients():
+    failures = {"m": replace(FAILED, error="x" * 5000)}
+    on = replace(clusters.cluster(clusters.node("n1")), failures=failures)
+    assert len(build(on=on).models["m"].failure) == 300
+
+
 def test_ready_model_needs_no_second_asking():
     assert build(clusters.replica()).models["m"].retry_after_s is None
 

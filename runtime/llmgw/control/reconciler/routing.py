@@ -16,7 +16,7 @@ from llmgw.domain import listing
 from llmgw.domain.catalog import Catalog, Model
 from llmgw.domain.replicas import Replica, ReplicaState
 from llmgw.domain.routes import Endpoint, EndpointState, ModelState, RouteTable
-from llmgw.domain.snapshots import Snapshot
+from llmgw.domain.snapshots import Failures, Snapshot
 from llmgw.kit import logs
 
 LOADING_RETRY_S = 10
@@ -90,10 +90,14 @@ def build(
                 state=ModelState.READY
                 if name in serving
                 else _waiting(
-                    model, running=len(running.get(name, ())), is_refused=name in refused
+                    model,
+                    running=len(running.get(name, ())),
+                    is_refused=name in refused,
+                    is_resting=_resting(name, snapshot) is not None,
                 ),
                 created_at=created_at,
                 retry_after_s=None if name in serving else _retry_after_s(name, snapshot),
+                failure="" if (failures := _resting(name, snapshot)) is None else failures.error,
             )
             for name, model in catalog.models.items()
         },
@@ -154,20 +158,29 @@ def _still_valid(
     ]
 
 
-def _waiting(model: Model, *, running: int, is_refused: bool) -> ModelState:
+def _waiting(model: Model, *, running: int, is_refused: bool, is_resting: bool) -> ModelState:
     """What a request for a model without an endpoint is told."""
     if running:
         return ModelState.LOADING
-    if wanting.wanted(model, running=0) > 0:
-        return ModelState.NOT_PLACED if is_refused else ModelState.LOADING
     is_on_demand = model.scaling is not None and model.scaling.is_on_demand and model.profiles
+    is_wanted = wanting.wanted(model, running=0) > 0
+    if is_resting and (is_wanted or is_on_demand):
+        return ModelState.FAILED
+    if is_wanted:
+        return ModelState.NOT_PLACED if is_refused else ModelState.LOADING
     return ModelState.ON_DEMAND if is_on_demand else ModelState.NOT_PLACED
+
+
+def _resting(name: str, snapshot: Snapshot) -> Failures | None:
+    """The failures after which nothing of a model is started for now."""
+    failures = snapshot.cluster.failures.get(name)
+    return failures if failures is not None and failures.until_at > snapshot.now else None
 
 
 def _retry_after_s(name: str, snapshot: Snapshot) -> int:
     """When to ask again; constant while nothing changes, or each pass would publish anew."""
-    failures = snapshot.cluster.failures.get(name)
-    if failures is None or failures.until_at <= snapshot.now:
+    failures = _resting(name, snapshot)
+    if failures is None:
         return LOADING_RETRY_S
     wait_s = math.ceil(failures.until_at - failures.failed_at)
     return min(LONGEST_RETRY_S, max(LOADING_RETRY_S, wait_s))
