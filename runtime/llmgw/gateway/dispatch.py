@@ -139,7 +139,7 @@ class Dispatch:
         """See ``ports.Work``."""
         self._is_cancelled = True
         if self._relay is not None:
-            self._relay.cut()
+            self._relay.cut(Code.SHUTTING_DOWN)
         else:
             self._end_attempt()
             self._refuse(Refusal(Code.SHUTTING_DOWN, retry_after_s=1))

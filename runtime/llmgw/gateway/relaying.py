@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from llmgw.gateway.framing import Framing
 from llmgw.gateway.ports import Client
-from llmgw.gateway.replies import truncation_event
+from llmgw.gateway.replies import Code, truncation_event
 from llmgw.gateway.upstream import UpstreamConnection
 from llmgw.kit import logs
 
@@ -114,10 +114,10 @@ class Relay:
         _log.error("relay_failed", request_id=self._manner.request_id, exc=error)
         self.cut()
 
-    def cut(self) -> None:
-        """Break the answer off so that the client knows."""
+    def cut(self, code: Code = Code.STREAM_TRUNCATED) -> None:
+        """Break the answer off so that the client knows, and knows by whom."""
         self._connection.abort()
-        event = self._event() if self._is_events else b""
+        event = truncation_event(self._manner.request_id, code) if self._is_events else b""
         self._break(event if self._manner.is_bare or not event else self._framing.after_cut(event))
 
     def stop(self) -> None:

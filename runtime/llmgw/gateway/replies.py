@@ -147,6 +147,6 @@ class Refusal:
             yield b"allow", self.allow.encode()
 
 
-def truncation_event(request_id: str) -> bytes:
+def truncation_event(request_id: str, code: Code = Code.STREAM_TRUNCATED) -> bytes:
     """The server-sent event that tells of a broken stream; blank lines first end an open event."""
-    return b"\n\ndata: " + Refusal(Code.STREAM_TRUNCATED).body(request_id) + b"\n\n"
+    return b"\n\ndata: " + Refusal(code).body(request_id) + b"\n\n"
