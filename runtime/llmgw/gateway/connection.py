@@ -35,6 +35,9 @@ _LINGER_S = 2.0
 _AHEAD_BYTES = 65536
 _READ_BYTES = 256_000
 """The most that uvloop takes from a socket at once, and so what may come after a pause."""
+_MOST_AHEAD = 32
+_SLICE_BYTES = 16_384
+"""So much is parsed before it is looked at how many requests that gave: it may be hundreds."""
 
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
@@ -124,8 +127,8 @@ class ClientConnection(asyncio.Protocol):
         """Bytes of requests."""
         if self._is_deaf:
             return
-        if self._exchange is None and not self._ahead:
-            self._reader.feed(data)
+        if self._exchange is None and not self._ahead and not self.is_paused:
+            self._read(data)
             self._serve_complete()
             return
         self._ahead += data
@@ -135,11 +138,13 @@ class ClientConnection(asyncio.Protocol):
     def eof_received(self) -> bool:
         """The client sends no more: it left, or it waits for its answer with one side closed."""
         self._has_eof = True
-        if self._exchange is None or self._is_deaf:
+        if self._is_deaf:
             return False
-        if self._exchange.is_http10 or self.work is None or self.work.has_begun_answer:
+        if self._exchange is None:
+            return self._has_more()
+        if self.work is None or self.work.has_begun_answer:
             self._transport.abort()
-        else:
+        elif not self._exchange.is_http10:  # which knows no interim answers, so nothing can ask it
             self._hangup = Hangup(self._transport, on_gone=self._transport.abort)
         return True
 
@@ -166,6 +171,8 @@ class ClientConnection(asyncio.Protocol):
         self.is_paused = False
         if self.work is not None:
             self.work.on_resumed()
+        elif self._exchange is None and not self._is_deaf and self._has_more():
+            asyncio.get_running_loop().call_soon(self._go_on)
 
     # What the work under way calls
 
@@ -202,8 +209,7 @@ class ClientConnection(asyncio.Protocol):
         """See ``ports.Client``."""
         self._forget_exchange()
         if resets:
-            client: socket.socket = self._transport.get_extra_info("socket")
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+            self._reset_on_close()
         self._shut()
 
     # What the server calls
@@ -211,7 +217,7 @@ class ClientConnection(asyncio.Protocol):
     def look(self, now: float) -> None:
         """Do what is due; called a few times a second."""
         if self.is_paused and self._has_stalled(now):
-            self._transport.abort()
+            self._give_up()
         elif self.due_at <= now:
             self.due_at = NEVER
             self._overdue()
@@ -237,17 +243,37 @@ class ClientConnection(asyncio.Protocol):
         if self.work is not None:
             self.work.on_routes_changed()
 
-    def _serve_complete(self) -> None:
-        """Serve what has come whole, as long as each answer is given at once."""
+    def _read(self, data: bytes) -> None:
+        """Parse it, as long as not too many requests are ahead; the rest waits for its turn."""
         reader = self._reader
-        while reader.complete and self._exchange is None and not self._is_deaf:
+        if len(data) <= _SLICE_BYTES:
+            reader.feed(data)
+            return
+        start = 0
+        while start < len(data) and reader.refusal is None and len(reader.complete) < _MOST_AHEAD:
+            reader.feed(data[start : start + _SLICE_BYTES])
+            start += _SLICE_BYTES
+        self._ahead = data[start:] if reader.refusal is None else b""
+        if len(self._ahead) > _AHEAD_BYTES:
+            self._transport.pause_reading()
+
+    def _has_more(self) -> bool:
+        """Whether requests were sent ahead that nobody has looked at yet."""
+        return bool(self._ahead or self._reader.complete)
+
+    def _serve_complete(self) -> None:
+        """Serve what has come whole, as long as each answer is given at once and taken."""
+        reader = self._reader
+        while reader.complete and self._exchange is None and not (self.is_paused or self._is_deaf):
             self._exchange = exchange = reader.complete.pop(0)
             self.due_at = NEVER
             try:
                 self._reception.service.serve(self, exchange)
             except Exception as error:  # noqa: BLE001 - the outermost edge of a request
                 self._crash(exchange, error)
-        if (reader.begun or reader.refusal) and self._exchange is None and not self._is_deaf:
+        if self._exchange is not None or self._is_deaf or self._has_more():
+            return
+        if reader.begun or reader.refusal:
             self._wait_for_rest()
 
     def _crash(self, exchange: Exchange, error: Exception) -> None:
@@ -271,17 +297,19 @@ class ClientConnection(asyncio.Protocol):
 
     def _go_on(self) -> None:
         """After an answer: turn to what was sent ahead, or to the end of it."""
+        if self.is_paused:
+            return
         if self._ahead and self._exchange is None and not self._reader.complete:
             data, self._ahead = self._ahead, b""
             if len(data) > _AHEAD_BYTES:
                 self._transport.resume_reading()
             if self._reader.refusal is None:
-                self._reader.feed(data)
+                self._read(data)
         if self._reader.begun is not None:
             # Only now its client can go on, so only now its time begins.
             self._reader.begun.started_at = self._reception.clock.monotonic()
         self._serve_complete()
-        if self._has_eof and self._exchange is None and not self._is_deaf:
+        if self._has_eof and self._exchange is None and not (self._is_deaf or self._has_more()):
             self._shut()
 
     def _answer_refusal(self, refusal: Refusal, exchange: Exchange) -> None:
@@ -312,9 +340,19 @@ class ClientConnection(asyncio.Protocol):
         self._transport.close()
         self._be_due_in(self._reception.stream.write_timeout_s)
 
+    def _reset_on_close(self) -> None:
+        client: socket.socket = self._transport.get_extra_info("socket")
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+
+    def _give_up(self) -> None:
+        """End it; what a client did not take is not left to the kernel, which would keep it."""
+        if self._transport.get_write_buffer_size():
+            self._reset_on_close()
+        self._transport.abort()
+
     def _overdue(self) -> None:
         if self._is_deaf:
-            self._transport.abort()
+            self._give_up()
         elif self.work is not None:
             self.work.on_overdue()
         elif self._reader.begun is not None:

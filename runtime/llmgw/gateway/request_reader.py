@@ -16,7 +16,6 @@ from llmgw.gateway.exchange import MODEL_PATHS, BodyBudget, Exchange, path_of
 from llmgw.gateway.replies import Code, Refusal
 
 _END_OF_HEAD = b"\r\n\r\n"
-_MOST_AHEAD = 32
 _FRAMING_ALLOWANCE = 2
 """Chunk sizes and trailers may make a chunked body this many times as long on the wire."""
 
@@ -151,8 +150,6 @@ class RequestReader:
         self._fed_bytes = 0
         self._most_bytes = self._limits.max_header_bytes
         self.wants_continue = False
-        if len(self.complete) >= _MOST_AHEAD:
-            exchange.keeps_open = False
 
     def _ignore_upgrade(self, rest: bytes) -> None:
         """Read the head once more without its wish, which a server may ignore (RFC 9110 §7.8).
