@@ -77,13 +77,13 @@ def one(**node):
             {"memory_total_mb": 31 * 1024},
             clusters.profile(min_memory_gb=40),
             "memory",
-            ["31.0 GB in all", "0.0 GB promised", "40.0 GB needed"],
+            ["31.0 GiB in all", "0.0 GiB promised", "40.0 GiB needed"],
         ),
         (
             {"storage": (Storage(path="/w", free_bytes=10 * GB, total_bytes=100 * GB),)},
             clusters.profile(min_disk_gb=30),
             "disk",
-            ["10.0 GB free of 100.0 GB", "30.0 GB needed"],
+            ["10.0 GiB free of 100.0 GiB", "30.0 GiB needed"],
         ),
         ({}, clusters.gpu_profile(), "gpu_class", [H100, "no GPU"]),
         (
@@ -166,7 +166,7 @@ def test_claims_that_exceed_the_total_cannot_share_a_node_before_either_has_load
     on = clusters.cluster(clusters.node("n1", memory_total_mb=31 * 1024), replicas=[held])
     refused = refusal(on, clusters.profile(min_memory_gb=15))
     assert refused.check == "memory"
-    assert "20.0 GB promised" in refused.reason
+    assert "20.0 GiB promised" in refused.reason
     assert refusal(on, clusters.profile()) is None
 
 

@@ -51,10 +51,10 @@ def disk(where: Storage, *, promised_gb: float, needed_gb: float) -> str:
     """The weights would not fit."""
     free_gb = where.free_bytes / claiming.BYTES_PER_GB
     total_gb = where.total_bytes / claiming.BYTES_PER_GB
-    promised = f", {promised_gb:.1f} GB of it promised to other downloads" if promised_gb else ""
+    promised = f", {promised_gb:.1f} GiB of it promised to other downloads" if promised_gb else ""
     return (
-        f"disk {where.path}: {free_gb:.1f} GB free of {total_gb:.1f} GB{promised}, "
-        f"{needed_gb:.1f} GB needed"
+        f"disk {where.path}: {free_gb:.1f} GiB free of {total_gb:.1f} GiB{promised}, "
+        f"{needed_gb:.1f} GiB needed"
     )
 
 
@@ -132,4 +132,4 @@ def _some(texts: Sequence[str]) -> str:
 
 
 def _gb(mib: float) -> str:
-    return f"{mib / claiming.MIB_PER_GB:.1f} GB"
+    return f"{mib / claiming.MIB_PER_GB:.1f} GiB"
