@@ -66,5 +66,6 @@ def _imported(entry: LazyCommand, *, typed: str) -> object:
             raise
         raise ExtraMissing(
             f"'{typed}' needs the package {error.name!r}, which is not installed; "
-            f"run: pip install 'llmgw[{entry.extras}]'"
+            f"run: pip install 'llmgw[{entry.extras}]', "
+            f"or in a clone: pip install '.[{entry.extras}]'"
         ) from error

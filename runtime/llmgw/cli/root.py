@@ -30,7 +30,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
         module="llmgw.cli.up_cmd",
         attribute="up",
         help="Run everything on this machine: control plane, gateway, agent and a model.",
-        extras="server,agent",
+        extras="server,agent,local",
     ),
     "server": LazyCommand(
         module="llmgw.cli.server_cmd",
