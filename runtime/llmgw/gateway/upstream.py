@@ -119,8 +119,11 @@ class UpstreamConnection(asyncio.Protocol):
         self._transport.close()
 
     def pause_reading(self) -> None:
-        """Let the engine wait; its bytes stay in the kernel."""
-        if not self._is_paused and self.is_open():
+        """Let the engine wait; its bytes stay in the kernel.
+
+        Once the answer is whole there is nothing to wait for: a kept connection must read on.
+        """
+        if self._receiver is not None and not self._is_paused and self.is_open():
             self._is_paused = True
             self._transport.pause_reading()
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import itertools
 
+import pytest
+
 from tests.fakes.gateway_stage import ASK, ON_ONE_LOOP
 from tests.fakes.raw_client import post
-from tests.fakes.upstream import CHUNKED, END, chunk
+from tests.fakes.upstream import CHUNKED, END, chunk, whole
 
 PIECE = chunk(b"x" * 65536)
 SMALL = 32768
@@ -72,20 +74,28 @@ async def test_connection_to_an_engine_that_had_to_wait_is_used_again(stage):
     assert engine.connections == 1
 
 
-async def test_answer_whose_last_bytes_made_the_client_pause_frees_its_engine(stage):
-    engine = await stage.engine(buffer_bytes=SMALL)
-    body = b"x" * 1_000_000
-    engine.once(CHUNKED, chunk(body) + END)
+@pytest.mark.parametrize("size_bytes", [100_000, 250_000, 400_000, 700_000])
+@pytest.mark.parametrize("is_chunked", [True, False], ids=["chunks", "length"])
+async def test_last_bytes_that_make_a_client_pause_do_not_pause_its_engine(
+    stage, size_bytes, is_chunked
+):
+    """The connection is kept by then, and belongs to the next request."""
+    engine = await stage.engine()
+    body = b"x" * size_bytes
+    if is_chunked:
+        engine.once(CHUNKED + chunk(b"a"), 0.02, chunk(body[1:]) + END)
+    else:
+        engine.once(whole(body))
     await stage.start(buffer_bytes=SMALL)
     slow = await stage.client(buffer_bytes=SMALL)
     slow.stop_reading()
     slow.send(post(ASK))
     await engine.asked()
-    await no_more_comes(engine)
-    for _ in range(3):
-        assert (await stage.ask()).status == 200
+    await engine.until(lambda: not engine.playing)
+    await asyncio.sleep(0.05)
+    assert (await stage.ask()).status == 200
     slow.read_on()
-    assert (await slow.answer()).body == body
+    assert len((await slow.answer()).body) == size_bytes
 
 
 async def test_one_slow_client_does_not_slow_the_others(stage):
