@@ -9,6 +9,7 @@ import click
 from llmgw.cli import figures, load_progress
 from llmgw.cli.asking import Asking, asks
 from llmgw.cli.screens import Column, Row
+from llmgw.domain import failure_texts
 from llmgw.domain.views import FailureView, ModelView, ReplicaView
 
 _COLUMNS = (
@@ -60,8 +61,10 @@ def _remarks(model: ModelView, replicas: Sequence[ReplicaView]) -> list[str]:
 
 
 def failure_line(failure: FailureView) -> str:
-    """The last failure in one sentence, with the exit code where it is known."""
-    code = "" if failure.exit_code is None else f", exit code {failure.exit_code}"
+    """The last failure in one sentence, with the engine's own word."""
+    told = failure_texts.failure(
+        failure.error, exit_code=failure.exit_code, last_output=failure.last_output
+    )
     where = f" on {failure.node_id}" if failure.node_id else ""
     ago = figures.age(failure.ago_s)
-    return f"{failure.replica_id} failed {ago} ago{where}: {failure.error}{code}"
+    return f"{failure.replica_id} failed {ago} ago{where}: {told}"

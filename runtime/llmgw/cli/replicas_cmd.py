@@ -7,6 +7,7 @@ import click
 from llmgw.cli import figures, load_progress
 from llmgw.cli.asking import Asking, asks
 from llmgw.cli.screens import Column, Row
+from llmgw.domain import failure_texts
 from llmgw.domain.views import ReplicaView, ShardView
 
 _COLUMNS = (
@@ -68,5 +69,7 @@ def _flags(replica: ReplicaView) -> list[str]:
 
 
 def _error_line(shard: ShardView) -> str:
-    code = "" if shard.exit_code is None else f", exit code {shard.exit_code}"
-    return f"{shard.shard_id} on {shard.node_id}: {shard.error}{code}"
+    told = failure_texts.failure(
+        shard.error, exit_code=shard.exit_code, last_output=shard.last_output
+    )
+    return f"{shard.shard_id} on {shard.node_id}: {told}"

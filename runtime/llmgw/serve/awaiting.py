@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from llmgw.domain import failure_texts
 from llmgw.domain.views import FailureView, ModelStatus, ModelView
 from llmgw.errors import EngineFailed
 
@@ -68,6 +69,6 @@ def _why(model: ModelView) -> str:
 
 
 def _failure(failure: FailureView) -> str:
-    code = "" if failure.exit_code is None else f" (exit code {failure.exit_code})"
+    told = failure_texts.failure(failure.error, exit_code=failure.exit_code, last_output=())
     lines = failure.last_output[-_SHOWN_LINES:]
-    return "\n".join([f"{failure.error}{code}", *(f"  | {line}" for line in lines)])
+    return "\n".join([told, *(f"  | {line}" for line in lines)])

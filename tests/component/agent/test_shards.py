@@ -178,6 +178,7 @@ async def test_a_running_engine_that_never_serves_fails_at_its_startup_timeout(t
         assert "not ready within 0.6 s" in failed.error
         assert "health" in failed.error
         assert failed.last_output
+        assert failed.exit_code is None, "the agent ended it: its exit code tells no cause"
         assert "ready" not in made.states()
 
 

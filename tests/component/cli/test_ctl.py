@@ -80,7 +80,8 @@ def test_models_show_reason_and_last_failure_under_what_is_missing(admin):
         "big     ready      1 of 1  gpu       declared             for long answers",
         "huge    unplaced   0 of 2  gpu, cpu  declared             -",
         "  no node has 8 free cards of class h100-80g",
-        "  huge-99999999 failed 1m05s ago on gpu01: the engine ended while it loaded, exit code 1",
+        "  huge-99999999 failed 1m05s ago on gpu01: the engine ended while it loaded (exit code 1); "
+        'it said: "CUDA out of memory"',
         "off     off        0 of 0  none      declared             -",
         "small   loading    0 of 1  cpu       declared             -",
         "  cpu01 is fetching small.gguf: 3.0 GiB of 4.0 GiB (75 %)",
@@ -194,7 +195,8 @@ def test_logs_without_a_source_lists_the_sources(admin):
         pytest.param(("nodes", "--state", "raedy"), 2, "'unreachable'", id="unknown filter"),
         pytest.param(("wait", "big", "--timeout", "soon"), 2, "15m", id="bad duration"),
         pytest.param(("frob",), 2, "No such command 'frob'", id="unknown command"),
-        pytest.param(("logs", "cpu01"), 1, "no connection", id="node without a stream"),
+        pytest.param(("logs", "cpu01"), 1, "not connected (silent for", id="no stream"),
+        pytest.param(("logs", "nope"), 4, "no node 'nope'", id="logs of an unknown node"),
     ],
 )
 def test_refusal_has_its_exit_code_and_a_sentence(admin, args, code, sentence):

@@ -246,8 +246,12 @@ class SupervisedShard:
         if self._record.is_stopping:
             self._finish(ShardState.STOPPED, exit_code=engine.exit_code)
             return
-        error = self._failure or wording.exit_sentence(engine.identity.name, engine.exit_code)
-        if self._is_loading and self._check is not None and not self._failure:
+        if self._failure:
+            # We ended it ourselves: its exit code tells nothing of the cause.
+            self._finish(ShardState.FAILED, error=self._failure)
+            return
+        error = wording.exit_sentence(engine.identity.name, engine.exit_code)
+        if self._is_loading and self._check is not None:
             with contextlib.suppress(Invalid):
                 error = _with_port_holder(self._check, error)
         self._finish(ShardState.FAILED, error=error, exit_code=engine.exit_code)

@@ -10,6 +10,7 @@ import enum
 from typing import TypeAlias
 
 from llmgw.control.reconciler import backing_off, starting
+from llmgw.domain import failure_texts
 from llmgw.domain.actions import Drain, LoseShards, MarkFailed, Release, ResendStart, StopShards
 from llmgw.domain.catalog import Model, Profile
 from llmgw.domain.nodes import Liveness
@@ -67,8 +68,10 @@ def _on_lost_node(replica: Replica, snapshot: Snapshot) -> LoseShards | None:
 def _why_failed(replica: Replica) -> str:
     for shard in replica.shards:
         if shard.state is ShardState.FAILED:
-            code = "" if shard.exit_code is None else f" (exit code {shard.exit_code})"
-            return f"shard {shard.shard_id} on {shard.node_id}: {shard.error or 'failed'}{code}"
+            told = failure_texts.failure(
+                shard.error or "failed", exit_code=shard.exit_code, last_output=shard.last_output
+            )
+            return f"shard {shard.shard_id} on {shard.node_id}: {told}"
         if shard.state is ShardState.STOPPED and not shard.is_stop_asked:
             return f"shard {shard.shard_id} on {shard.node_id} stopped without being asked"
     return f"it has {len(replica.shards)} of {replica.want_shards} shards"

@@ -5,9 +5,11 @@ The pass acts on it and ``explain`` prints it, in the same order.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from llmgw.control.reconciler import settling, wanting
+from llmgw.domain import failure_texts
 from llmgw.domain.catalog import Model
 from llmgw.domain.snapshots import Snapshot
 
@@ -69,5 +71,8 @@ def _rested(model: Model, snapshot: Snapshot) -> Gate:
     if failures is None or failures.until_at <= snapshot.now:
         return Gate("backoff", is_open=True)
     left_s = failures.until_at - snapshot.now
-    detail = f"failed {failures.count} time(s), next try in {left_s:.0f} s: {failures.error}"
+    told = failure_texts.failure(
+        failures.error, exit_code=failures.exit_code, last_output=failures.last_output
+    )
+    detail = f"failed {failures.count} time(s), next try in {math.ceil(left_s)} s: {told}"
     return Gate("backoff", is_open=False, detail=detail)
