@@ -40,7 +40,7 @@ def newest_python(candidates: Sequence[str] = PYTHONS) -> Python | None:
     """The first of these that is new enough and has its whole standard library."""
     for candidate in candidates:
         try:
-            done = subprocess.run(
+            done = subprocess.run(  # pylint: disable=ansible-bad-function
                 [candidate, "-c", _PROBE],
                 check=False,
                 capture_output=True,

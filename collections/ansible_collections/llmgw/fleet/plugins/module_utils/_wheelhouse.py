@@ -111,7 +111,7 @@ class Workshop:
     def _pip(self, *words: str) -> None:
         command = [self.python, "-m", "pip", "--quiet", "--disable-pip-version-check", *words]
         try:
-            done = subprocess.run(
+            done = subprocess.run(  # pylint: disable=ansible-bad-function
                 command, check=False, capture_output=True, text=True, timeout=_PIP_TIMEOUT_S
             )
         except (OSError, subprocess.TimeoutExpired) as error:

@@ -148,7 +148,7 @@ facts:
     fingerprint:
       description: Its SHA-256.
       type: str
-copy:
+kept_at:
   description: Where the copy is kept.
   returned: when a certificate was needed
   type: str
@@ -199,13 +199,13 @@ def main() -> None:
     if not params["csr"]:
         if not module.check_mode:
             module.fail_json(msg=f"there is no request of {params['name']!r} to be signed")
-        module.exit_json(changed=True, copy=params["path"], **_NOTHING)
+        module.exit_json(changed=True, kept_at=params["path"], **_NOTHING)
     try:
-        module.exit_json(copy=params["path"], **_issued(module, _argspec.cli(params)))
+        module.exit_json(kept_at=params["path"], **_issued(module, _argspec.cli(params)))
     except CliFailed as error:
         if not (module.check_mode and error.is_missing):
             module.fail_json(msg=error.message, meaning=error.meaning, rc=error.rc)
-    module.exit_json(changed=True, copy=params["path"], **_NOTHING)
+    module.exit_json(changed=True, kept_at=params["path"], **_NOTHING)
 
 
 def _usual_path(params: dict[str, Any]) -> str:
