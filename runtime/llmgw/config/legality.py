@@ -14,6 +14,9 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 PORTS = "a list of the first and the last port, such as [20000, 20999]"
 NAMES = "a section of names, each with a text"
 
+_NEAR = 0.8
+"""Two slips in ten letters; what is farther off is another word, and a guess would mislead."""
+
 _PLAIN: Mapping[type, str] = {
     bool: "true or false",
     int: "a whole number",
@@ -45,8 +48,13 @@ def section(kind: Any) -> str:
 
 def nearest(key: str, names: Sequence[str]) -> str:
     """The legal name that was probably meant, or all of them."""
-    close = difflib.get_close_matches(key, names, n=1, cutoff=0.6)
-    return f"did you mean {close[0]}?" if close else f"legal here: {', '.join(names)}"
+    return meant(key, names) or f"legal here: {', '.join(names)}"
+
+
+def meant(key: str, names: Sequence[str]) -> str:
+    """The legal name that was probably meant; empty when none is near."""
+    close = difflib.get_close_matches(key, names, n=1, cutoff=_NEAR)
+    return f"did you mean {close[0]}?" if close else ""
 
 
 def given(raw: object) -> str:

@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from llmgw.config import contradictions, servers, shape, sources
+from llmgw.config import contradictions, legality, servers, shape, sources
 from llmgw.config.contradictions import Contradiction
-from llmgw.config.legality import nearest
 from llmgw.config.reading import Reading
 from llmgw.config.settings import AgentSettings, ServerSettings
 from llmgw.domain import definitions, names
@@ -105,7 +104,8 @@ def _add_environment(
         if key_path in ours:
             sources.put(tree, path=key_path, value=text)
         elif key_path not in known and text.variable not in NOT_SETTINGS:
-            message = f"sets nothing; {nearest(text.variable, [sources.variable(p) for p in ours])}"
+            hint = legality.meant(text.variable, [sources.variable(p) for p in ours])
+            message = f"sets nothing; {hint or 'the settings reference has every name'}"
             problems.append(Problem(path=text.variable, message=message))
     return problems
 

@@ -189,7 +189,9 @@ class StaticEndpoint:
         "", "What it is; unset means: found by asking it."
     )
     weight: float = setting(1.0, "Its share of the load against endpoints of 1.", at_least=0.01)
-    priority: int = setting(0, "Higher is used first; others only when none of it can answer.", at_least=0)
+    priority: int = setting(
+        0, "Higher is used first; others only when none of it can answer.", at_least=0
+    )
     api_key: SecretReference = setting("", "The key that it asks for.")
 
 

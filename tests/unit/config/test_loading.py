@@ -301,6 +301,12 @@ def test_a_variable_that_sets_nothing_is_a_mistake(mistakes):
     ]
 
 
+def test_a_variable_that_is_near_to_none_gets_no_far_fetched_guess(mistakes):
+    assert mistakes("", LLMGW_FOO__BAR="1") == [
+        "LLMGW_FOO__BAR: sets nothing; the settings reference has every name"
+    ]
+
+
 def test_variables_of_the_other_role_and_of_ctl_are_left_alone():
     environ = {"LLMGW_HEARTBEAT_INTERVAL": "1s", "LLMGW_CTL_URL": "http://h:1"}
     assert load_server(None, environ=environ) == ServerSettings()

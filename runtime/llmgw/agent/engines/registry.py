@@ -31,7 +31,7 @@ class Engines:
         driver = self._drivers_by_name.get(name)
         if driver is not None:
             return driver
-        near = difflib.get_close_matches(name, self.names, n=1)
+        near = difflib.get_close_matches(name, self.names, n=1, cutoff=0.7)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise Unknown(f"this agent has no engine {name!r}, it knows {', '.join(self.names)}{hint}")
 
