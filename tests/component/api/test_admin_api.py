@@ -141,6 +141,7 @@ def test_log_of_a_connected_node_is_shown(http):
         pytest.param("models/none/placement", 404, "unknown", "unknown", id="placement"),
         pytest.param("nodes/none", 404, "unknown", "unknown", id="node"),
         pytest.param("replicas/none", 404, "unknown", "unknown", id="replica"),
+        pytest.param("nodes/none/logs", 404, "unknown", "unknown", id="log of a node"),
         pytest.param("nodes/gpu01/logs?source=x", 404, "unknown", "unknown", id="log"),
         pytest.param("nodes/cpu01/logs", 503, "not_connected", "unavailable", id="no stream"),
         pytest.param("nothing", 404, "no_such_route", "unknown", id="route"),
