@@ -33,6 +33,18 @@ def test_each_model_file_of_the_folder_is_served_a_split_one_once(tmp_path):
     assert all(model["profiles"][0]["args"] == ["--threads", "3"] for model in found)
 
 
+def test_a_named_folder_holds_one_model_maybe_split_and_no_others(tmp_path):
+    for file in ("c-00001-of-00002.gguf", "c-00002-of-00002.gguf"):
+        (tmp_path / file).touch()
+    named = local_models.named(str(tmp_path), name="c", threads=1)
+    assert named["source"] == str(tmp_path)
+    (tmp_path / "b.gguf").touch()
+    with pytest.raises(
+        Invalid, match=r"several models: name one of b\.gguf, c-00001-of-00002\.gguf"
+    ):
+        local_models.named(str(tmp_path), name="c", threads=1)
+
+
 def test_a_folder_that_is_not_there_holds_no_models(tmp_path):
     assert local_models.found(tmp_path / "nosuch", threads=1) == []
 
