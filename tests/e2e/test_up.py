@@ -41,7 +41,8 @@ def test_once_prints_the_answer_alone_and_leaves_nothing(once, data, deployment)
     ran = once("--data", data)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.strip()
-    assert "loading the model" in ran.stderr
+    assert "is loading tiny-random" in ran.stderr
+    assert "waiting for nodes" not in ran.stderr
     assert "loading" not in ran.stdout
     assert deployment.engines() == {}
 
@@ -54,6 +55,10 @@ def test_once_shows_what_the_engine_said_when_it_does_not_start(once, tmp_path):
     assert ran.stdout == ""
     assert "broken does not start" in ran.stderr
     assert "\n  | " in ran.stderr
+    assert ran.stderr.count("did not start; trying once more") == 1
+    assert ran.stderr.count("does not start") == 1
+    assert "replica_failed" not in ran.stderr
+    assert "replica_failed" in (tmp_path / "data" / "up.log").read_text()
     assert "Traceback" not in ran.stderr
 
 
@@ -80,6 +85,8 @@ def test_it_says_what_to_type_next(up):
     part, url = up
     assert f"curl {url}/chat/completions" in part.output
     assert "from openai import OpenAI" in part.output
+    assert "pip install openai" in part.output
+    assert "llmgw ctl status" in part.output
     [line] = [line for line in part.output.splitlines() if " -d '" in line]
     body = line.strip().removeprefix("-d '").removesuffix("'")
     answer = httpx.post(f"{url}/chat/completions", content=body, timeout=30)
@@ -91,6 +98,7 @@ def test_ctrl_c_ends_its_engines(up, deployment):
     assert len(deployment.engines()) == 1
     os.kill(part.pid, signal.SIGINT)
     assert part.wait() == 0
+    assert part.output.rstrip().endswith("stopping…\nstopped")
     assert deployment.engines() == {}
 
 
@@ -127,4 +135,5 @@ def test_a_client_that_streams_may_finish_when_it_is_told_to_stop(up):
         next(lines)
         os.kill(part.pid, signal.SIGTERM)
         assert [line for line in lines if line][-1] == "data: [DONE]"
+    assert "1 request is still running; Ctrl-C again ends it" in part.output
     assert part.wait() == 0

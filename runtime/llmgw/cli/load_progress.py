@@ -52,19 +52,20 @@ class Stage:
 
 def stages(replica: ReplicaView) -> tuple[Stage, ...]:
     """One stage for each shard that is on its way up; none for a replica that serves."""
-    return tuple(_stage(s) for s in replica.shards if s.state in _WORDS)
+    return tuple(_stage(s, model=replica.model) for s in replica.shards if s.state in _WORDS)
 
 
 _WORDS = {
     ShardState.PENDING: "waiting to start",
-    ShardState.STARTING: "starting its engine",
-    ShardState.LOADING: "loading the model",
+    ShardState.STARTING: "starting an engine for",
+    ShardState.LOADING: "loading",
 }
 
 
-def _stage(shard: ShardView) -> Stage:
+def _stage(shard: ShardView, *, model: str) -> Stage:
     if shard.fetch is None:
-        return Stage(shard_id=shard.shard_id, text=f"{shard.node_id} is {_WORDS[shard.state]}")
+        text = f"{shard.node_id} is {_WORDS[shard.state]} {model}"
+        return Stage(shard_id=shard.shard_id, text=text)
     name = posixpath.basename(urlsplit(shard.fetch.source).path) or shard.fetch.source
     return Stage(
         shard_id=shard.shard_id,

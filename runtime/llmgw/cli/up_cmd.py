@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
+import logging.handlers
+import shutil
+import sys
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from pathlib import Path
 
 import click
@@ -14,6 +19,8 @@ import httpx
 from llmgw.cli import plain
 from llmgw.cli.load_progress import LoadProgress
 from llmgw.config import sources
+from llmgw.config.settings import LogSettings
+from llmgw.domain.views import ModelStatus
 from llmgw.errors import Unavailable
 from llmgw.kit import logs
 from llmgw.serve import embedded, loops
@@ -25,6 +32,7 @@ from llmgw.serve.signals import StopAsked
 _LOOK_EVERY_S = 0.1
 _ANSWER_S = 600.0
 _ANSWER_TOKENS = 256
+_LOG_BYTES = 1024 * 1024
 _MANNER = "Answer briefly and in English."
 """Without it a small model rambles, and changes its language."""
 
@@ -50,6 +58,7 @@ _MANNER = "Answer briefly and in English."
     help=f"Where the admin API listens.  [default: {embedded.ADMIN_LISTEN}; any port with --once]",
 )
 @click.option("--once", "question", metavar="QUESTION", help="Ask, print the answer, stop.")
+@click.option("--verbose", is_flag=True, help="Show the log here, not in up.log of --data.")
 def up(
     *,
     data: Path,
@@ -59,6 +68,7 @@ def up(
     listen: str | None,
     admin_listen: str | None,
     question: str | None,
+    verbose: bool,
 ) -> None:
     """Run a control plane, a gateway, an agent and a model here, until Ctrl-C.
 
@@ -76,11 +86,24 @@ def up(
     )
     environ = sources.environment()
     settings = embedded.load(wishes, environ=environ)
-    log = settings.server.log
-    logs.setup(level=log.level, as_json=log.format == "json")
+    _set_up_log(settings.server.log, file=None if verbose else data / "up.log")
     is_done = loops.run(_run(settings, environ=environ, question=question))
     if question is not None and not is_done:
         raise click.Abort
+
+
+def _set_up_log(log: LogSettings, *, file: Path | None) -> None:
+    """Beside the progress only errors are shown: what the rest says, the progress says too."""
+    as_json = log.format == "json"
+    if file is None:
+        logs.setup(level=log.level, as_json=as_json)
+        return
+    file.parent.mkdir(parents=True, exist_ok=True)
+    kept = logging.handlers.RotatingFileHandler(file, maxBytes=_LOG_BYTES, backupCount=1)
+    logs.setup(level=log.level, as_json=as_json, handler=kept)
+    shown = logging.StreamHandler(sys.stderr)
+    shown.setLevel(logging.ERROR)
+    logs.add_handler(shown)
 
 
 async def _run(settings: UpSettings, *, environ: Mapping[str, str], question: str | None) -> bool:
@@ -90,30 +113,56 @@ async def _run(settings: UpSettings, *, environ: Mapping[str, str], question: st
     house = AllInOne(settings, environ=environ, stop=stop)
     where = await house.start()
     try:
-        return await stop.unless_asked(_serve(house, where=where, question=question))
+        next_steps = partial(_next_steps, where, llmgw=_as_started(environ))
+        work = _serve(house, where=where, question=question, next_steps=next_steps)
+        return await stop.unless_asked(work)
     finally:
+        if stop.is_asked:
+            click.echo(_stopping(house.inflight), err=True)
         await house.close()
+        if stop.is_asked:
+            click.echo("stopped", err=True)
 
 
-async def _serve(house: AllInOne, *, where: Where, question: str | None) -> None:
+def _stopping(inflight: int) -> str:
+    if not inflight:
+        return "stopping…"
+    those = "1 request is" if inflight == 1 else f"{inflight} requests are"
+    them = "it" if inflight == 1 else "them"
+    return f"stopping… {those} still running; Ctrl-C again ends {them}"
+
+
+def _as_started(environ: Mapping[str, str]) -> str:
+    """What a person types to start this program again, in the folder where it was started."""
+    started = Path(sys.argv[0])
+    if started.name == "__main__.py":
+        return f"{sys.executable} -m llmgw"
+    return started.name if shutil.which(started.name, path=environ.get("PATH")) else str(started)
+
+
+async def _serve(
+    house: AllInOne, *, where: Where, question: str | None, next_steps: Callable[[str], str]
+) -> None:
     """Tell of each model as soon as it serves, then go on for ever; or ask the first and end."""
-    awaiting, told = Awaiting(), set[str]()
+    awaiting, told, retried = Awaiting(), set[str](), set[str]()
     is_over = False
     while not is_over:
-        seen = await _until_news(house, awaiting, told=told)
+        seen = await _until_news(house, awaiting, told=told, retried=retried)
         is_over = seen.is_over
         if question is not None and seen.serving:
             click.echo(await _ask(question, model=seen.serving[0], url=where.clients_url))
             return
         for name in [name for name in seen.serving if name not in told]:
-            click.echo(f"{name} is served too" if told else _next_steps(where, model=name))
+            click.echo(f"{name} is served too" if told else next_steps(name))
             told.add(name)
     for failure in seen.failures:
         click.echo(failure, err=True)
     await asyncio.Event().wait()
 
 
-async def _until_news(house: AllInOne, awaiting: Awaiting, *, told: Collection[str]) -> Look:
+async def _until_news(
+    house: AllInOne, awaiting: Awaiting, *, told: Collection[str], retried: set[str]
+) -> Look:
     """Draw the progress until another model serves or no more is to come."""
     with LoadProgress() as progress:
         while True:
@@ -122,8 +171,9 @@ async def _until_news(house: AllInOne, awaiting: Awaiting, *, told: Collection[s
                 return seen
             progress.show(house.replicas())
             for model in house.models():
-                if model.reason:
-                    progress.note(f"{model.name}: {model.reason}")
+                if model.status is ModelStatus.BACKOFF and model.name not in retried:
+                    retried.add(model.name)
+                    progress.note(f"{model.name} did not start; trying once more")
             await asyncio.sleep(_LOOK_EVERY_S)
 
 
@@ -149,7 +199,7 @@ async def _ask(question: str, *, model: str, url: str) -> str:
     return "\n".join(map(plain.one_line, content.strip().split("\n")))
 
 
-def _next_steps(where: Where, *, model: str) -> str:
+def _next_steps(where: Where, model: str, *, llmgw: str) -> str:
     body = json.dumps({"model": model, "messages": [{"role": "user", "content": "Hello!"}]})
     python = (
         "from openai import OpenAI; "
@@ -158,7 +208,7 @@ def _next_steps(where: Where, *, model: str) -> str:
         ".choices[0].message.content)"
     )
     is_usual = where.admin_url == f"http://{embedded.ADMIN_LISTEN}"
-    ctl = "llmgw" if is_usual else f"LLMGW_CTL_URL={where.admin_url} llmgw"
+    ctl = llmgw if is_usual else f"LLMGW_CTL_URL={where.admin_url} {llmgw}"
     taken = f" (the port of {embedded.ADMIN_LISTEN} is taken)" if where.is_admin_elsewhere else ""
     return f"""
 {model} is served at {where.clients_url}
@@ -166,6 +216,7 @@ def _next_steps(where: Where, *, model: str) -> str:
   curl {where.clients_url}/chat/completions -H 'Content-Type: application/json' \\
     -d '{body}'
 
+  pip install openai
   python -c "{python}"
 
 Look inside: {ctl} ctl status{taken}

@@ -56,12 +56,18 @@ def get(name: str) -> Log:
     return Log(logging.getLogger(name))
 
 
-def setup(*, level: str = "info", as_json: bool = False, stream: IO[str] | None = None) -> None:
-    """Send events of ``llmgw`` to ``stream`` (standard error), replacing earlier set-ups."""
+def setup(
+    *,
+    level: str = "info",
+    as_json: bool = False,
+    stream: IO[str] | None = None,
+    handler: logging.Handler | None = None,
+) -> None:
+    """Send events of ``llmgw`` to ``handler`` or ``stream`` (standard error), and nowhere else."""
     root = logging.getLogger(_ROOT)
     for old in list(root.handlers):
         root.removeHandler(old)
-    handler = logging.StreamHandler(stream or sys.stderr)
+    handler = handler or logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(_JsonLines() if as_json else _Plain())
     root.addHandler(handler)
     root.setLevel(level.upper())

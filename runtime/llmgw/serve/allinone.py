@@ -51,6 +51,7 @@ class AllInOne:
         self._stop = stop
         self._parts = AsyncExitStack()
         self._control: ControlPlane | None = None
+        self._gateway: Gateway | None = None
 
     async def start(self) -> Where:
         """Open the ports and start the parts; what was started is ended again when that fails."""
@@ -71,6 +72,11 @@ class AllInOne:
     def replicas(self) -> Sequence[ReplicaView]:
         """Every replica and how far it is."""
         return self._control.reconciler.replicas() if self._control else ()
+
+    @property
+    def inflight(self) -> int:
+        """How many requests of clients are under way."""
+        return self._gateway.stats().totals.inflight if self._gateway else 0
 
     def serves(self, model: str) -> bool:
         """Whether the gateway has a living replica of the model in its table."""
@@ -131,6 +137,7 @@ class AllInOne:
     async def _start_gateway(self, clients: socket, *, control: ControlPlane) -> None:
         server = self._settings.server
         gateway = gateways.make(router=server.router, log=server.log, routes=control.routes)
+        self._gateway = gateway
         self._parts.push_async_callback(self._end_gateway, gateway)
         await gateway.start([clients])
 

@@ -55,14 +55,14 @@ def with_shard(**changes: object) -> ReplicaView:
             id="longer than announced",
         ),
         pytest.param(
-            with_shard(state=ShardState.PENDING), "cpu01 is waiting to start", id="pending"
+            with_shard(state=ShardState.PENDING), "cpu01 is waiting to start small", id="pending"
         ),
         pytest.param(
-            with_shard(state=ShardState.STARTING), "cpu01 is starting its engine", id="starting"
+            with_shard(state=ShardState.STARTING),
+            "cpu01 is starting an engine for small",
+            id="starting",
         ),
-        pytest.param(
-            with_shard(state=ShardState.LOADING), "cpu01 is loading the model", id="loading"
-        ),
+        pytest.param(with_shard(state=ShardState.LOADING), "cpu01 is loading small", id="loading"),
     ],
 )
 def test_stage_says_what_the_shard_is_busy_with(replica, line):
@@ -87,7 +87,7 @@ def test_pipe_gets_a_line_for_each_tenth_and_each_change_of_stage():
         load.show([READY_REPLICA])
     lines = stream.getvalue().splitlines()
     assert len(lines) == 12
-    assert lines[-1] == "cpu01 is loading the model"
+    assert lines[-1] == "cpu01 is loading small"
     assert "\x1b" not in stream.getvalue()
 
 
