@@ -23,7 +23,7 @@ from llmgw.agent.weights.fetching import Weights
 from llmgw.config.settings import AgentSettings
 from llmgw.domain.nodes import Gpu
 from llmgw.domain.replicas import RunningShard, ShardReport, ShardSpec, ShardState
-from llmgw.errors import EngineFailed, Invalid, LlmgwError, Unknown
+from llmgw.errors import AlreadyHeld, EngineFailed, Invalid, LlmgwError, Unknown
 from llmgw.kit import logs
 from llmgw.kit.clock import Clock
 from llmgw.kit.tasks import Tasks
@@ -223,7 +223,9 @@ async def _guarded(shard: SupervisedShard, work: Work) -> None:
     try:
         await work()
     except LlmgwError as error:
-        _log.warning("start_failed", shard=shard.spec.shard_id, error=error.message)
+        # A stranger on the port is no fault: the control plane gives another one.
+        level = _log.info if isinstance(error, AlreadyHeld) else _log.warning
+        level("start_failed", shard=shard.spec.shard_id, error=error.message)
         shard.fail(error.message)
     except Exception as error:  # noqa: BLE001 - a fault of ours must not leave a shard pending
         _log.error("start_failed", shard=shard.spec.shard_id, error=repr(error), exc=error)

@@ -160,7 +160,10 @@ class ControlSettings:
     )
     max_backoff: Seconds = setting(600.0, "The longest such wait.", at_least=0)
     unreachable_after: Seconds = setting(
-        15.0, "A node that is silent for this long gets no new replica.", at_least=0.5
+        15.0,
+        "A node that is silent for this long, and for three of its own heartbeats, gets no "
+        "new replica.",
+        at_least=0.5,
     )
     lost_after: Seconds = setting(
         60.0, "A node that is silent for this long is lost; its replicas are replaced.", at_least=1

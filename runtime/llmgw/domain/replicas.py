@@ -195,6 +195,11 @@ class Shard:
     stop_asked_at: float | None = None
 
     @property
+    def is_port_taken(self) -> bool:
+        """It failed because somebody else holds its port, which is nothing that its model did."""
+        return self.state is ShardState.FAILED and self.error.startswith(PORT_IN_USE)
+
+    @property
     def is_stop_asked(self) -> bool:
         """Its end is wanted, so that it is no failure."""
         return self.stop_asked_at is not None

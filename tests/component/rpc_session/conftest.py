@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-from contextlib import contextmanager
-
 import pytest
 
+from tests.fakes.log_ear import heard
 from tests.fakes.rpc_stage import Site
 
 
@@ -28,20 +26,3 @@ def control_log():
     """The events that the control plane logs, as (event, keys)."""
     with heard("llmgw.control") as events:
         yield events
-
-
-@contextmanager
-def heard(source):
-    events = []
-
-    class Keep(logging.Handler):
-        def emit(self, record):
-            events.append((record.getMessage(), getattr(record, "keys", {})))
-
-    logger = logging.getLogger(source)
-    handler, level = Keep(), logger.level
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    yield events
-    logger.removeHandler(handler)
-    logger.setLevel(level)

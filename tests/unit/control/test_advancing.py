@@ -106,6 +106,13 @@ def test_shard_that_stopped_by_itself_is_a_failure():
     assert "without being asked" in action.reason
 
 
+def test_port_of_a_stranger_is_nothing_against_the_model():
+    taken = with_shard(clusters.replica(), state=ShardState.FAILED, error="port_in_use: nginx")
+    action = step(taken)
+    assert isinstance(action, MarkFailed)
+    assert action.failures is None
+
+
 def test_shard_that_went_with_its_node_is_nothing_against_its_model():
     gone = effects.gone(clusters.shard(), error="node n1 is lost", now=NOW)
     action = step(clusters.replica("m-1", gone))

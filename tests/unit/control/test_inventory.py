@@ -170,3 +170,12 @@ def test_how_installed_engines_stand_is_kept_until_a_heartbeat_says_otherwise():
     assert fleet.heard(node, HeartbeatFacts(), now=NOW).facts.engine_installs == (install,)
     gone = fleet.heard(node, HeartbeatFacts(engine_installs=()), now=NOW)
     assert gone.facts.engine_installs == ()
+
+
+@pytest.mark.parametrize(
+    ("silent_s", "expected"),
+    [(59, Liveness.READY), (60, Liveness.UNREACHABLE), (80, Liveness.LOST)],
+)
+def test_node_that_beats_slowly_may_miss_two_beats(silent_s, expected):
+    node = clusters.node("n1", heartbeat_s=20.0)
+    assert liveness.of(node, now=NOW + silent_s, bounds=BOUNDS) is expected

@@ -329,3 +329,35 @@ async def test_model_that_fits_nowhere_says_so_everywhere():
 async def test_unknown_model_is_unknown():
     with pytest.raises(Unknown):
         Stage(clusters.model("m")).reconciler.explain("nobody")
+
+
+async def test_stranger_on_a_port_costs_another_port_and_one_line(control_log):
+    bounds = clusters.Bounds(port_range=(20000, 20001))
+    async with Stage(clusters.model("m"), bounds=bounds).running() as stage:
+        stage.register("n1")
+        await stage.until(lambda: stage.dispatcher.orders)
+        first = stage.replica()
+        stage.report(first, ShardState.FAILED, error="port_in_use: 20000 is held by process 1 (x)")
+        await stage.until(
+            lambda: [r.shards[0].http_port for r in stage.reconciler.replicas()] == [20001]
+        )
+        (model,) = stage.reconciler.models()
+        assert (model.last_failure, model.backoff_left_s) == (None, None)
+        stage.report(stage.replica(), ShardState.FAILED, error="port_in_use: 20001 is held")
+        await stage.until(lambda: not stage.reconciler.replicas())
+        await stage.until(lambda: "port" in stage.reconciler.models()[0].reason)
+        assert stage.reconciler.models()[0].last_failure is None
+    events = [event for event, _ in control_log]
+    assert events.count("port_avoided") == 2
+    assert "replica_failed" not in events
+    assert "shard_reported" not in events
+
+
+async def test_node_that_beats_slower_than_the_patience_is_told_of_once(control_log):
+    bounds = clusters.Bounds(unreachable_after_s=4.0)
+    async with Stage(clusters.model("m"), bounds=bounds).running() as stage:
+        stage.register("n1", heartbeat_s=5.0)
+        stage.register("n1", heartbeat_s=5.0)
+        stage.register("n2", heartbeat_s=1.0)
+    told = [k for event, k in control_log if event == "unreachable_after_too_short"]
+    assert [(k["node"], k["heartbeat_s"], k["counted_s"]) for k in told] == [("n1", 5.0, 15.0)]

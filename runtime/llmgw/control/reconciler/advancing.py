@@ -28,7 +28,8 @@ _FETCH_STALL_S = 60.0
 
 class _Cause(enum.Enum):
     MODEL = enum.auto()
-    NODE = enum.auto()
+    ELSEWHERE = enum.auto()
+    """Its node, or a stranger on its port."""
 
 
 def next_step(replica: Replica, snapshot: Snapshot) -> Step | None:
@@ -79,13 +80,14 @@ def _why_failed(replica: Replica) -> str:
 
 def _cause(replica: Replica) -> _Cause:
     ended = [s for s in replica.shards if s.state.is_final and not s.is_stop_asked]
-    return _Cause.NODE if ended and all(s.is_gone for s in ended) else _Cause.MODEL
+    is_blameless = ended and all(s.is_gone or s.is_port_taken for s in ended)
+    return _Cause.ELSEWHERE if is_blameless else _Cause.MODEL
 
 
 def _give_up(replica: Replica, snapshot: Snapshot, *, reason: str, cause: _Cause) -> MarkFailed:
-    """Mark it failed; its model is to blame unless it was leaving or went with its node."""
+    """Mark it failed; its model is to blame unless it was leaving or the cause lies elsewhere."""
     model, profile = _definition(replica, snapshot)
-    is_blameless = cause is _Cause.NODE or replica.drain_since_at is not None
+    is_blameless = cause is _Cause.ELSEWHERE or replica.drain_since_at is not None
     if model is None or profile is None or is_blameless:
         return MarkFailed(replica.replica_id, reason=reason)
     failures = backing_off.after_failure(replica, model=model, reason=reason, snapshot=snapshot)

@@ -27,7 +27,7 @@ from llmgw.domain.actions import (
     StopShards,
     StopStray,
 )
-from llmgw.domain.replicas import Replica, ShardSpec
+from llmgw.domain.replicas import PORT_IN_USE, Replica, ShardSpec
 from llmgw.domain.snapshots import Cluster
 from llmgw.errors import NotConnected
 from llmgw.kit import logs
@@ -181,6 +181,8 @@ def _note(action: Action) -> None:
                 nodes=" ".join(s.node_id for s in replica.shards),
                 pool=replica.pool,
             )
+        case MarkFailed() if PORT_IN_USE in action.reason:
+            _log.info("port_avoided", replica=action.replica_id, reason=action.reason)
         case MarkFailed():
             failures = action.failures
             _log.warning(

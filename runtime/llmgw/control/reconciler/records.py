@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
-from llmgw.control.inventory import fleet
+from llmgw.control.inventory import fleet, liveness
 from llmgw.control.reconciler import adopting, reporting
 from llmgw.control.reconciler.ports import CatalogSource
 from llmgw.domain.nodes import HeartbeatFacts, Liveness, Node, NodeFacts, NodeTarget
-from llmgw.domain.replicas import ReplicaState, RunningShard, ShardReport
+from llmgw.domain.replicas import PORT_IN_USE, ReplicaState, RunningShard, ShardReport
 from llmgw.domain.snapshots import Bounds, Cluster
 from llmgw.errors import Conflict, Unknown
 from llmgw.kit import logs
@@ -45,7 +45,9 @@ class Records:
     def register(self, facts: NodeFacts, running: tuple[RunningShard, ...]) -> tuple[str, ...]:
         """Take a node and what it runs into the cluster; the shard ids that it shall stop."""
         now = self._clock.monotonic()
-        node = fleet.registered(self.cluster.nodes.get(facts.node_id), facts, now=now)
+        held = self.cluster.nodes.get(facts.node_id)
+        self._warn_of_slow_beats(facts, before=None if held is None else held.facts)
+        node = fleet.registered(held, facts, now=now)
         nodes = {**self.cluster.nodes, facts.node_id: node}
         adoption = adopting.adopt(
             replace(self.cluster, nodes=nodes),
@@ -91,8 +93,7 @@ class Records:
         held = before.replicas.get(report.replica_id)
         state = None if replica is None else replica.state
         if held is None or held.state is not state or report.state.is_final:
-            level = _log.warning if state is ReplicaState.FAILED else _log.info
-            level(
+            _level(report, state)(
                 "shard_reported",
                 node=report.node_id,
                 shard=report.shard_id,
@@ -132,6 +133,19 @@ class Records:
         _log.info("node_forgotten", node=node_id)
         self._on_change()
 
+    def _warn_of_slow_beats(self, facts: NodeFacts, *, before: NodeFacts | None) -> None:
+        """Say once that a node beats too slowly for the setting, and what counts instead."""
+        patience_s = liveness.patience_s(facts, self._bounds)
+        is_known = before is not None and before.heartbeat_s == facts.heartbeat_s
+        if patience_s > self._bounds.unreachable_after_s and not is_known:
+            _log.warning(
+                "unreachable_after_too_short",
+                node=facts.node_id,
+                unreachable_after_s=self._bounds.unreachable_after_s,
+                heartbeat_s=facts.heartbeat_s,
+                counted_s=patience_s,
+            )
+
     def _node(self, node_id: str) -> Node:
         node = self.cluster.nodes.get(node_id)
         if node is None:
@@ -142,6 +156,12 @@ class Records:
         """This process stood still, so nobody could be heard; silence is counted without it."""
         nodes = fleet.excused(self.cluster.nodes, stalled_s=stalled_s, now=now)
         self.cluster = replace(self.cluster, nodes=nodes)
+
+
+def _level(report: ShardReport, state: ReplicaState | None) -> Callable[..., None]:
+    if report.error.startswith(PORT_IN_USE):
+        return _log.debug  # the pass that follows says that the port is avoided
+    return _log.warning if state is ReplicaState.FAILED else _log.info
 
 
 def _held(cluster: Cluster, node_id: str) -> list[str]:
