@@ -113,18 +113,21 @@ async def _run(settings: UpSettings, *, environ: Mapping[str, str], question: st
     house = AllInOne(settings, environ=environ, stop=stop)
     where = await house.start()
     try:
-        next_steps = partial(_next_steps, where, llmgw=_as_started(environ))
+        next_steps = partial(
+            _next_steps, where, llmgw=as_started(sys.argv[0], path=environ.get("PATH"))
+        )
         work = _serve(house, where=where, question=question, next_steps=next_steps)
         return await stop.unless_asked(work)
     finally:
         if stop.is_asked:
-            click.echo(_stopping(house.inflight), err=True)
+            click.echo(stopping(house.inflight), err=True)
         await house.close()
         if stop.is_asked:
             click.echo("stopped", err=True)
 
 
-def _stopping(inflight: int) -> str:
+def stopping(inflight: int) -> str:
+    """What is said to the first Ctrl-C."""
     if not inflight:
         return "stopping…"
     those = "1 request is" if inflight == 1 else f"{inflight} requests are"
@@ -132,12 +135,12 @@ def _stopping(inflight: int) -> str:
     return f"stopping… {those} still running; Ctrl-C again ends {them}"
 
 
-def _as_started(environ: Mapping[str, str]) -> str:
+def as_started(argv0: str, *, path: str | None) -> str:
     """What a person types to start this program again, in the folder where it was started."""
-    started = Path(sys.argv[0])
+    started = Path(argv0)
     if started.name == "__main__.py":
         return f"{sys.executable} -m llmgw"
-    return started.name if shutil.which(started.name, path=environ.get("PATH")) else str(started)
+    return started.name if shutil.which(started.name, path=path) else str(started)
 
 
 async def _serve(
