@@ -85,7 +85,11 @@ class RawClient(asyncio.Protocol):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
         sock.setblocking(False)
         loop = asyncio.get_running_loop()
-        await loop.sock_connect(sock, ("127.0.0.1", port))
+        try:
+            await loop.sock_connect(sock, ("127.0.0.1", port))
+        except OSError:
+            sock.close()
+            raise
         _, client = await loop.create_connection(cls, sock=sock)
         return client
 

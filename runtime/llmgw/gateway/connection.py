@@ -204,6 +204,8 @@ class ClientConnection(asyncio.Protocol):
         reader = self._reader
         if self._ahead or reader.complete or reader.refusal or reader.begun or self._has_eof:
             asyncio.get_running_loop().call_soon(self._go_on)
+        elif self._reception.is_draining:
+            self._shut()  # the answer began before and did not say so
 
     def break_off(self, *, resets: bool) -> None:
         """See ``ports.Client``."""
