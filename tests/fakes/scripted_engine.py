@@ -24,6 +24,7 @@ def main() -> None:
     parser.add_argument("--ignore-term", action="store_true")
     parser.add_argument("--terms-to-end", type=int, default=1)
     parser.add_argument("--children", type=int, default=0)
+    parser.add_argument("--busy-children", type=int, default=0)
     parser.add_argument("--lone-children", type=int, default=0, help="in sessions of their own")
     parser.add_argument("--wait-for", type=Path, help="listen once this file exists")
     parser.add_argument("--listen")
@@ -67,7 +68,9 @@ def _children(flags: argparse.Namespace) -> list[int]:
     sleep = [sys.executable, "-S", "-c", "import time; time.sleep(600)"]
     together = [subprocess.Popen(sleep) for _ in range(flags.children)]
     apart = [subprocess.Popen(sleep, start_new_session=True) for _ in range(flags.lone_children)]
-    return [child.pid for child in (*together, *apart)]
+    burn = [sys.executable, "-S", "-c", "while True: pass"]
+    busy = [subprocess.Popen(burn) for _ in range(flags.busy_children)]
+    return [child.pid for child in (*together, *apart, *busy)]
 
 
 def _serve(flags: argparse.Namespace) -> None:

@@ -307,6 +307,12 @@ class SupervisorSettings:
     health_interval: Seconds = setting(
         2.0, "Time between two looks at an engine's health.", at_least=0.05
     )
+    hang_timeout: Seconds = setting(
+        120.0,
+        "A ready engine that answers nothing for this long and does no work meanwhile is hung: it "
+        "is ended, and the control plane starts another.",
+        at_least=0.5,
+    )
     alive_grace: Seconds = setting(
         5.0, "How long a rank without a port must live to count as started.", at_least=0
     )

@@ -108,6 +108,10 @@ class Process:
         """The leader and its running descendants."""
         return [found.pid for found in _members(self.identity, mark=self._mark)]
 
+    def cpu_s(self) -> float:
+        """Processor time that the leader and its descendants have used so far."""
+        return sum(found.cpu_s for found in _members(self.identity, mark=self._mark))
+
     def _exited(self) -> None:
         asyncio.get_running_loop().remove_reader(self._pidfd)
         self._ended.set()

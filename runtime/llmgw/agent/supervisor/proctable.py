@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from pathlib import Path
 _PROC = Path("/proc")
 _LISTENING = "0A"
 _ZOMBIE = "Z"
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,8 @@ class Entry:
     group: int
     session: int
     start_ticks: int
+    cpu_s: float = 0.0
+    """Processor time of it and of its ended children."""
 
     @property
     def is_running(self) -> bool:
@@ -67,6 +71,7 @@ def entry(pid: int) -> Entry | None:
         group=int(fields[2]),
         session=int(fields[3]),
         start_ticks=int(fields[19]),
+        cpu_s=sum(map(int, fields[11:15])) / _TICKS_PER_S,
     )
 
 

@@ -65,6 +65,15 @@ class Readiness:
         )
 
 
+async def answers(check: HttpCheck, *, client: httpx.AsyncClient) -> bool:
+    """Whether anything at all comes back: also an engine that calls itself ill is not hung."""
+    try:
+        await _get(client, check.base_url + check.health_path)
+    except (httpx.HTTPError, TimeoutError):
+        return False
+    return True
+
+
 async def serving_problem(check: HttpCheck, *, client: httpx.AsyncClient) -> str:
     """Why the engine does not serve yet, or nothing when it does."""
     try:

@@ -8,13 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import httpx
 
 from llmgw.agent.engines.contract import Command, StopPlan
-from llmgw.agent.supervisor import adoption, launching, processes, proctable, readiness, wording
+from llmgw.agent.supervisor import (
+    adoption,
+    launching,
+    processes,
+    proctable,
+    readiness,
+    vigil,
+    wording,
+)
 from llmgw.agent.supervisor.adoption import Record
 from llmgw.agent.supervisor.output import Output
 from llmgw.agent.supervisor.readiness import HttpCheck, Readiness
@@ -37,6 +46,9 @@ REPORTED_LINES = 20
 """Newest lines of output in the report of a failure."""
 
 _SIDECAR_STOP_S = 5.0
+_HUNG_STEP_S = 5.0
+"""A hung engine finishes nothing, and while it is waited for it is still sent requests."""
+
 _FIRST_LOOK_S = 0.1
 _log = logs.get(__name__)
 
@@ -171,6 +183,7 @@ class SupervisedShard:
         if self._is_loading and not engine.has_ended:
             self._save(replace(self._record, ready_at=self._around.clock.wall()))
             self._move(ShardState.READY)
+            self._tasks.spawn("vigil", self._keep_vigil(engine))
 
     def drain(self) -> None:
         """Mark it as taking no new work; its processes go on. ``Conflict`` when nothing runs."""
@@ -264,10 +277,29 @@ class SupervisedShard:
         await self._run_stop_plan(engine)
         await self._await_finish()
 
-    async def _run_stop_plan(self, engine: processes.Process) -> None:
+    async def _keep_vigil(self, engine: processes.Process) -> None:
+        """End an engine that hangs while it should serve; ``_conclude`` tells of it."""
+        check, settings = self._check, self._around.settings
+        if check is None:
+            return
+        hung = await vigil.keep(
+            engine,
+            check,
+            client=self._around.client,
+            interval_s=settings.health_interval,
+            hang_timeout_s=settings.hang_timeout,
+        )
+        if hung and self.state is ShardState.READY and not self._record.is_stopping:
+            self._failure = hung
+            _log.warning("engine_hung", shard=self.spec.shard_id, reason=hung)
+            await self._run_stop_plan(engine, at_most_s=_HUNG_STEP_S)
+
+    async def _run_stop_plan(
+        self, engine: processes.Process, *, at_most_s: float = math.inf
+    ) -> None:
         for one in self._stop_plan.steps:
             engine.signal_group(one.signal)
-            if await engine.wait(timeout_s=one.wait_s):
+            if await engine.wait(timeout_s=min(one.wait_s, at_most_s)):
                 return
         _log.warning("engine_killed", shard=self.spec.shard_id, pid=engine.identity.pid)
         await engine.end()
