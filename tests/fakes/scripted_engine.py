@@ -27,6 +27,7 @@ def main() -> None:
     parser.add_argument("--busy-children", type=int, default=0)
     parser.add_argument("--lone-children", type=int, default=0, help="in sessions of their own")
     parser.add_argument("--wait-for", type=Path, help="listen once this file exists")
+    parser.add_argument("--requests-in", type=Path, help="file with the count that it claims")
     parser.add_argument("--listen")
     parser.add_argument("--model", default="")
     parser.add_argument("--health", type=int, default=200)
@@ -78,6 +79,9 @@ def _serve(flags: argparse.Namespace) -> None:
         def do_GET(self) -> None:
             status = flags.health if self.path == "/health" else 200
             body = json.dumps({"data": [{"id": flags.model}]}).encode()
+            if self.path == "/metrics":
+                count = flags.requests_in.read_text() if flags.requests_in else "0"
+                body = f'scripted:requests{{model="x"}} {count}\n'.encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

@@ -146,7 +146,7 @@ class Orders:
         engine.validate(spec.profile, self._cards(spec))
         path = await self._weights.ensure(spec.profile.model_path, on_progress=shard.tell_fetch)
         commands = await asyncio.to_thread(_commands, engine, spec, path)
-        check = self._check(spec, serves=engine.serves_http(spec), path=engine.health_path)
+        check = self._check(spec, engine=engine)
         await shard.launch(commands, stop_plan=engine.stop_plan, check=check)
         await shard.become_ready(budget_s=spec.startup_timeout_s)
 
@@ -174,19 +174,21 @@ class Orders:
             engine = self._engines.get(spec.profile.engine)
         except Unknown:
             steps = (StopStep(signal.SIGTERM, _DEFAULT_STOP_S),)
-            check = self._check(spec, serves=spec.rank == 0, path=_DEFAULT_HEALTH_PATH)
+            check = self._check(spec, engine=None)
             return Handling(stop_plan=StopPlan(steps), check=check)
-        check = self._check(spec, serves=engine.serves_http(spec), path=engine.health_path)
+        check = self._check(spec, engine=engine)
         return Handling(stop_plan=engine.stop_plan, check=check)
 
-    def _check(self, spec: ShardSpec, *, serves: bool, path: str) -> HttpCheck | None:
+    def _check(self, spec: ShardSpec, *, engine: Engine | None) -> HttpCheck | None:
+        serves = spec.rank == 0 if engine is None else engine.serves_http(spec)
         if not serves:
             return None
         return HttpCheck(
             address=self._mgmt_addr,
             port=spec.http_port,
-            health_path=path,
+            health_path=_DEFAULT_HEALTH_PATH if engine is None else engine.health_path,
             model=spec.profile.served_model_name,
+            request_metrics=() if engine is None else engine.request_metrics,
         )
 
 

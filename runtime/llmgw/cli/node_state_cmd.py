@@ -71,7 +71,8 @@ def _emptied(asking: Asking, answer: Answer[NodeView], *, timeout_s: float) -> A
         if time.monotonic() > give_up_at:
             raise DeadlinePassed(
                 f"{node_id} still holds {', '.join(held)} after {units.shown_seconds(timeout_s)} "
-                "and goes on draining; 'llmgw ctl explain-placement MODEL' says what is in the way"
+                f"and goes on draining; 'llmgw ctl replicas --node {node_id}' says what each "
+                "waits for"
             )
         time.sleep(_POLL_S)
         answer = _look(asking, answer)

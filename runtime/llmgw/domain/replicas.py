@@ -160,6 +160,8 @@ class ShardReport:
     exit_code: int | None = None
     last_output: tuple[str, ...] = ()
     fetch: FetchProgress | None = None
+    is_drained: bool = False
+    """While it drains: its engine says that it has no request any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +190,8 @@ class Shard:
     """Size of what it had to download, kept when that is done."""
     since_at: float = 0.0
     is_reported: bool = False
+    is_drained: bool = False
+    """Its engine has said, since the drain began, that it has no request any more."""
     is_gone: bool = False
     """It ended with its node or agent, which is nothing that its model did."""
     ordered_at: float | None = None

@@ -88,6 +88,7 @@ def pack_report(report: ShardReport) -> pb.AgentMessage:
         exit_code=report.exit_code,
         last_output=texts.cap_lines(report.last_output),
         fetch=_pack_fetch(report.fetch),
+        drained=report.is_drained,
     )
     return pb.AgentMessage(shard=status)
 
@@ -103,6 +104,7 @@ def unpack_report(status: pb.ShardStatus, *, node_id: str) -> ShardReport:
         exit_code=status.exit_code if status.HasField("exit_code") else None,
         last_output=tuple(status.last_output),
         fetch=_unpack_fetch(status.fetch) if status.HasField("fetch") else None,
+        is_drained=status.drained,
     )
 
 

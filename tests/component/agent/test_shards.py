@@ -439,3 +439,33 @@ async def test_a_silent_engine_that_works_and_one_that_answers_are_left_alone(tm
         await asyncio.sleep(8)
         assert {shard.state for shard in made.orders.running()} == {ShardState.READY}
         os.kill(made.pid(), signal.SIGCONT)
+
+
+async def test_a_draining_engine_is_told_as_drained_once_it_has_no_request(tmp_path):
+    count = tmp_path / "count"
+    count.write_text("1")
+    async with parts(tmp_path) as made:
+        made.orders.start(spec("--requests-in", str(count), port=free_port()))
+        await made.until(ShardState.READY)
+        made.orders.drain("demo-1.0")
+        await asyncio.sleep(3.5)
+        assert not any(report.is_drained for report in made.reports)
+        count.write_text("0")
+        await eventually(lambda: made.reports[-1].is_drained)
+        assert made.states()[-2:] == ["draining", "draining"]
+        made.orders.drain("demo-1.0")
+        assert made.reports[-1].is_drained, "an order that comes twice is answered the same"
+        made.orders.stop("demo-1.0")
+        assert not (await made.until(ShardState.STOPPED)).is_drained
+
+
+async def test_an_engine_that_does_not_count_its_requests_is_not_said_to_be_drained(tmp_path):
+    class Silent(ScriptedDriver):
+        request_metrics = ("scripted:requests", "no_such_metric")
+
+    async with parts(tmp_path, driver=Silent()) as made:
+        made.orders.start(spec(port=free_port()))
+        await made.until(ShardState.READY)
+        made.orders.drain("demo-1.0")
+        await asyncio.sleep(3.5)
+        assert not any(report.is_drained for report in made.reports)

@@ -208,6 +208,15 @@ def test_drained_replica_stops_when_its_requests_have_had_their_time(
     assert isinstance(action, StopShards) is is_stopped
 
 
+def test_drained_replica_stops_as_soon_as_its_engine_says_that_it_is_idle():
+    draining = replace(clusters.replica(), drain_since_at=NOW - 4, drain_reason="surplus")
+    draining = with_shard(draining, state=ShardState.DRAINING)
+    assert step(draining) is None
+    assert step(with_shard(draining, is_drained=True)) == StopShards(
+        "m-1", ("m-1.0",), reason="surplus"
+    )
+
+
 def test_replica_that_ends_by_itself_while_it_drains_has_not_failed():
     leaving = replace(clusters.replica(), drain_since_at=NOW)
     ended = with_shard(leaving, state=ShardState.STOPPED)

@@ -106,3 +106,11 @@ def test_start_that_could_not_be_sent_fails_its_replica():
     on = reporting.refused(on_one(), replica_id="m-1", shard_id="m-1.0", error="no stream", now=NOW)
     assert on.replicas["m-1"].state is ReplicaState.FAILED
     assert on.replicas["m-1"].shards[0].error == "no stream"
+
+
+def test_word_of_an_idle_engine_is_kept_while_it_drains():
+    on = told(on_one(clusters.shard()), ShardState.DRAINING)
+    assert not on.replicas["m-1"].shards[0].is_drained
+    on = told(on, ShardState.DRAINING, is_drained=True)
+    assert on.replicas["m-1"].shards[0].is_drained
+    assert told(on, ShardState.DRAINING).replicas["m-1"].shards[0].is_drained

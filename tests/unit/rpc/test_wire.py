@@ -143,6 +143,7 @@ REPORTS = st.builds(
     exit_code=maybe(INT32),
     last_output=some(TEXT),
     fetch=maybe(FETCHES),
+    is_drained=st.booleans(),
 )
 PROFILES = st.builds(
     LaunchProfile,

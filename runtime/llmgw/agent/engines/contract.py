@@ -59,6 +59,11 @@ class Engine(Protocol):
         ...
 
     @property
+    def request_metrics(self) -> tuple[str, ...]:
+        """Gauges on ``/metrics`` that together count its requests; all must be there."""
+        ...
+
+    @property
     def stop_plan(self) -> StopPlan:
         """How its processes end."""
         ...

@@ -26,6 +26,7 @@ class LlamaCpp:
 
     name = "llamacpp"
     health_path = "/health"
+    request_metrics = ("llamacpp:requests_processing", "llamacpp:requests_deferred")
     stop_plan = StopPlan((StopStep(signal.SIGTERM, 5.0), StopStep(signal.SIGTERM, 2.0)))
 
     def __init__(

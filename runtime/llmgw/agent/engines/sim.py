@@ -20,6 +20,7 @@ class Sim:
 
     name = "sim"
     health_path = "/health"
+    request_metrics = ("vllm:num_requests_running", "vllm:num_requests_waiting")
 
     def __init__(
         self,

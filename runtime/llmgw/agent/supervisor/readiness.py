@@ -11,6 +11,7 @@ import contextlib
 import errno
 import ipaddress
 import json
+import re
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from llmgw.kit.addresses import Address
 
 PROBE_TIMEOUT_S = 3.0
 _MODELS_PATH = "/v1/models"
+_METRICS_PATH = "/metrics"
 _MAX_BODY_BYTES = 1024 * 1024
 
 
@@ -36,6 +38,8 @@ class HttpCheck:
     port: int
     health_path: str
     model: str
+    request_metrics: tuple[str, ...] = ()
+    """Gauges that together count its requests; none means that it cannot be asked."""
 
     @property
     def base_url(self) -> str:
@@ -72,6 +76,18 @@ async def answers(check: HttpCheck, *, client: httpx.AsyncClient) -> bool:
     except (httpx.HTTPError, TimeoutError):
         return False
     return True
+
+
+async def requests(check: HttpCheck, *, client: httpx.AsyncClient) -> float | None:
+    """How many requests the engine has by its own word; nothing when it does not say."""
+    try:
+        status, body = await _get(client, check.base_url + _METRICS_PATH)
+    except (httpx.HTTPError, TimeoutError):
+        return None
+    text = body.decode(errors="replace") if status == httpx.codes.OK else ""
+    counts = [_gauge(text, name) for name in check.request_metrics]
+    known = [count for count in counts if count is not None]
+    return sum(known) if known and len(known) == len(counts) else None
 
 
 async def serving_problem(check: HttpCheck, *, client: httpx.AsyncClient) -> str:
@@ -160,3 +176,12 @@ def _model_ids(body: bytes) -> list[str]:
     with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError):
         return [str(one["id"]) for one in json.loads(body)["data"]]
     return []
+
+
+def _gauge(text: str, name: str) -> float | None:
+    """The sum of all samples of one name in Prometheus' text format."""
+    found = re.findall(rf"^{re.escape(name)}(?:\{{[^\n]*\}})?[ \t]+(\S+)", text, re.MULTILINE)
+    try:
+        return sum(map(float, found)) if found else None
+    except ValueError:
+        return None

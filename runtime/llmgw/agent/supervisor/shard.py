@@ -17,6 +17,7 @@ import httpx
 from llmgw.agent.engines.contract import Command, StopPlan
 from llmgw.agent.supervisor import (
     adoption,
+    idling,
     launching,
     processes,
     proctable,
@@ -152,6 +153,7 @@ class SupervisedShard:
         self._move(ShardState.STARTING)
         if record.is_draining or record.is_stopping:
             self._move(ShardState.DRAINING)
+            self._tasks.spawn("drain", self._tell_drained())
         self._watch()
         return True
 
@@ -192,6 +194,7 @@ class SupervisedShard:
         elif self.state.is_live:
             self._save(replace(self._record, is_draining=True))
             self._move(ShardState.DRAINING)
+            self._tasks.spawn("drain", self._tell_drained())
         else:
             raise Conflict(f"shard {self.spec.shard_id} is {self.state} and cannot be drained")
 
@@ -276,6 +279,16 @@ class SupervisedShard:
         self._failure = failure
         await self._run_stop_plan(engine)
         await self._await_finish()
+
+    async def _tell_drained(self) -> None:
+        """Say that the engine has no request any more, so that nobody waits for nothing."""
+        engine, check = self.engine, self._check
+        if engine is None or check is None or not check.request_metrics:
+            return
+        is_idle = await idling.until_idle(engine, check, client=self._around.client)
+        if is_idle and self.state is ShardState.DRAINING and not self._record.is_stopping:
+            self._latest = replace(self._latest, is_drained=True)
+            self.tell()
 
     async def _keep_vigil(self, engine: processes.Process) -> None:
         """End an engine that hangs while it should serve; ``_conclude`` tells of it."""

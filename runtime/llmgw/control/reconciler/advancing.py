@@ -121,10 +121,12 @@ def _is_overdue(shard: Shard, snapshot: Snapshot) -> bool:
 
 
 def _finish_drain(replica: Replica, snapshot: Snapshot) -> StopShards | None:
-    """End it at once if it never served, else when its requests have had their time."""
+    """End it at once if it never served, else when its requests are done or had their time."""
     since_at = replica.drain_since_at
     grace_s = snapshot.bounds.drain_grace_s
-    is_due = since_at is None or snapshot.now - since_at >= grace_s
+    leader = replica.leader
+    is_done = leader is not None and leader.is_drained
+    is_due = since_at is None or is_done or snapshot.now - since_at >= grace_s
     if replica.ready_at is not None and not is_due:
         return None
     running = tuple(s.shard_id for s in replica.shards if not s.state.is_final)

@@ -92,7 +92,7 @@ class Records:
         replica = self.cluster.replicas.get(report.replica_id)
         held = before.replicas.get(report.replica_id)
         state = None if replica is None else replica.state
-        if held is None or held.state is not state or report.state.is_final:
+        if held is None or held.state is not state or report.state.is_final or report.is_drained:
             _level(report, state)(
                 "shard_reported",
                 node=report.node_id,

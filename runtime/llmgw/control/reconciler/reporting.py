@@ -71,12 +71,15 @@ def _shard_after(shard: Shard, report: ShardReport, *, now: float) -> Shard:
     if shard.state.is_final:
         return shard
     if state is shard.state:
-        return _fetching(replace(shard, is_reported=True), report, now=now)
+        is_drained = shard.is_drained or report.is_drained
+        held = replace(shard, is_reported=True, is_drained=is_drained)
+        return _fetching(held, report, now=now)
     return replace(
         shard,
         state=state,
         since_at=now,
         is_reported=True,
+        is_drained=report.is_drained,
         fetch=report.fetch,
         error=report.error,
         exit_code=report.exit_code,

@@ -703,6 +703,7 @@ class ShardStatus(_message.Message):
     EXIT_CODE_FIELD_NUMBER: _builtins.int
     LAST_OUTPUT_FIELD_NUMBER: _builtins.int
     FETCH_FIELD_NUMBER: _builtins.int
+    DRAINED_FIELD_NUMBER: _builtins.int
     node_id: _builtins.str
     replica_id: _builtins.str
     shard_id: _builtins.str
@@ -710,6 +711,8 @@ class ShardStatus(_message.Message):
     error: _builtins.str
     exit_code: _builtins.int
     """Absent for an engine that another agent process had started: nobody can know it."""
+    drained: _builtins.bool
+    """Set while it drains: the engine itself says that it has no request any more."""
     @_builtins.property
     def last_output(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The tail of the engine's log, on failure."""
@@ -729,10 +732,11 @@ class ShardStatus(_message.Message):
         exit_code: _builtins.int | None = ...,
         last_output: _abc.Iterable[_builtins.str] | None = ...,
         fetch: Global___FetchProgress | None = ...,
+        drained: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_exit_code", b"_exit_code", "exit_code", b"exit_code", "fetch", b"fetch"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_exit_code", b"_exit_code", "error", b"error", "exit_code", b"exit_code", "fetch", b"fetch", "last_output", b"last_output", "node_id", b"node_id", "replica_id", b"replica_id", "shard_id", b"shard_id", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_exit_code", b"_exit_code", "drained", b"drained", "error", b"error", "exit_code", b"exit_code", "fetch", b"fetch", "last_output", b"last_output", "node_id", b"node_id", "replica_id", b"replica_id", "shard_id", b"shard_id", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__exit_code: _TypeAlias = _typing.Literal["exit_code"]  # noqa: Y015
     _WhichOneofArgType__exit_code: _TypeAlias = _typing.Literal["_exit_code", b"_exit_code"]  # noqa: Y015
