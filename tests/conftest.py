@@ -5,8 +5,13 @@ from __future__ import annotations
 import os
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.fakes.clock import FakeClock
+
+# How long an example takes says nothing on a machine that does other things as well.
+settings.register_profile("llmgw", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("llmgw")
 
 pytest_plugins = ["tests.fakes.engines", "tests.fakes.deployment"]
 

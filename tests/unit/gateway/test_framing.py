@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import httptools
 import pytest
 from hypothesis import given
@@ -147,3 +149,75 @@ def test_body_that_ends_with_its_connection_never_ends_by_itself():
     assert not framing.is_complete
     assert framing.ends_at_close()
     assert framing.after_cut(b"event") == b"event"
+
+
+def verdict(stream, reads):
+    """How many bytes belong to a body, and whether it is complete; or that it is broken."""
+    framing = ChunkedFraming(keeps_payload=True)
+    taken, payload = 0, b""
+    try:
+        for read in reads:
+            if framing.is_complete:
+                break
+            taken += framing.feed(read)
+            payload += framing.payload(read)
+    except FramingBroken:
+        return "broken"
+    return taken, framing.is_complete, payload
+
+
+@given(
+    payloads=PAYLOADS,
+    at=st.integers(0),
+    byte=st.sampled_from(b"\r\n\x00 ;0gF\xff"),
+    cuts=st.lists(st.integers(0, 300), max_size=6),
+)
+def test_damaged_body_is_judged_alike_however_it_is_cut(payloads, at, byte, cuts):
+    stream = bytearray(chunked(*payloads))
+    stream[at % len(stream)] = byte
+    stream = bytes(stream)
+    edges = [0, *sorted(cut % (len(stream) + 1) for cut in cuts), len(stream)]
+    reads = [stream[a:b] for a, b in itertools.pairwise(edges) if a < b]
+    assert verdict(stream, reads) == verdict(stream, [stream])
+
+
+STRICT_EXTENSIONS = st.sampled_from([b"", b";a", b";a=b;c"])
+"""Those that every client reads."""
+
+
+@given(payloads=PAYLOADS, extension=STRICT_EXTENSIONS, data=st.data())
+def test_payload_is_seen_with_its_first_byte_and_not_with_its_size(payloads, extension, data):
+    body = chunked(*payloads, extension=extension)
+    framing = ChunkedFraming()
+    taken, client = 0, Decoder()
+    while taken < len(body):
+        size = data.draw(st.integers(1, len(body) - taken))
+        framing.feed(body[taken : taken + size])
+        client.feed(body[taken : taken + size])
+        taken += size
+        assert framing.has_payload == bool(client.payload)
+
+
+@given(payloads=PAYLOADS, extension=STRICT_EXTENSIONS, cut=st.integers(0))
+def test_what_follows_a_cut_never_breaks_what_the_client_has(payloads, extension, cut):
+    """Within an extension too, where nothing may be said."""
+    body = chunked(*payloads, extension=extension)
+    passed = body[: cut % len(body)]
+    framing = ChunkedFraming()
+    framing.feed(passed)
+    client = Decoder().feed(passed + framing.after_cut(b"event"))
+    assert not client.is_complete
+
+
+@pytest.mark.parametrize("begun", [b"", b"5\r\nhel", b"5\r\nhello\r\n", b"5\r\nhello\r", b"1"])
+@pytest.mark.parametrize("broken", [b"zz\r\n", b"\r\n\r\n", b"5\r\nhellooo\r\n"])
+def test_event_after_damage_continues_what_was_passed_on_before_it(begun, broken):
+    """The read that showed the damage was not passed on."""
+    framing = ChunkedFraming()
+    framing.feed(begun)
+    try:
+        framing.feed(broken)
+    except FramingBroken:
+        before = Decoder().feed(begun).payload
+        client = Decoder().feed(begun + framing.after_cut(b"event"))
+        assert client.payload == before + b"event"
