@@ -146,10 +146,12 @@ class ChunkedFraming:
             self._pieces.clear()
         if not self._line:
             return self._follow(data)
-        begun = self._line
-        taken = self._follow(begun + data) - len(begun)
-        if self._line is begun:
-            self._line = b""
+        begun, self._line = self._line, b""
+        try:
+            taken = self._follow(begun + data) - len(begun)
+        except FramingBroken:
+            self._line = begun  # so much was passed on
+            raise
         self._end_at -= len(begun)
         return taken
 

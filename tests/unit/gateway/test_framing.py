@@ -151,6 +151,12 @@ def test_body_that_ends_with_its_connection_never_ends_by_itself():
     assert framing.after_cut(b"event") == b"event"
 
 
+def test_two_sizes_alike_that_are_both_cut_are_two_sizes():
+    framing = ChunkedFraming()
+    feed_all(framing, b"1", b"\r\na\r\n1", b"\r\nb\r\n0", b"\r\n\r\n")
+    assert framing.is_complete
+
+
 def verdict(stream, reads):
     """How many bytes belong to a body, and whether it is complete; or that it is broken."""
     framing = ChunkedFraming(keeps_payload=True)
