@@ -15,6 +15,7 @@ import signal
 import subprocess
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 EXECUTABLE = "/usr/local/bin/llmgw"
@@ -91,13 +92,13 @@ class Cli:
         """The JSON document that the command prints; ``CliFailed`` for any other end."""
         out, err, rc = self._run([self.executable, *words], stdin=stdin)
         if rc not in allowed or (rc and not out.strip()):
-            raise CliFailed(_sentence(err, words, rc), meaning=_meaning(rc), rc=rc)
+            raise CliFailed(self._sentence(err, words, rc), meaning=_meaning(rc), rc=rc)
         try:
             document = json.loads(out)
         except ValueError as error:
             raise CliFailed(
                 f"{self.executable} {_shown(words)} printed no JSON: is its version the one of "
-                f"this collection? It printed {_cut(out)!r}; {_sentence(err, words, rc)}",
+                f"this collection? It printed {_cut(out)!r}; {self._sentence(err, words, rc)}",
                 rc=rc,
             ) from error
         if not isinstance(document, dict):
@@ -119,10 +120,9 @@ class Cli:
                 errors="replace",
             )
         except FileNotFoundError as error:
+            hint = ": the role llmgw.fleet.runtime puts it there" if self._is_llmgw else ""
             raise CliFailed(
-                f"{self.executable} is not on this machine: the role llmgw.fleet.runtime puts it "
-                "there",
-                meaning="missing",
+                f"{self.executable} is not on this machine{hint}", meaning="missing"
             ) from error
         except OSError as error:
             raise CliFailed(f"{self.executable} cannot be started: {error.strerror}") from error
@@ -135,6 +135,15 @@ class Cli:
                 meaning="timeout",
             ) from error
         return out, err, process.returncode
+
+    def _sentence(self, err: str, words: Sequence[str], rc: int) -> str:
+        text = "\n".join(line.strip() for line in err.splitlines() if line.strip())
+        said = _cut(text.replace("llmgw: ", "", 1) if text.startswith("llmgw: ") else text)
+        return said or f"{self.executable} {_shown(words)} ended with {rc} and said nothing"
+
+    @property
+    def _is_llmgw(self) -> bool:
+        return Path(self.executable).name == "llmgw"
 
     def _environment(self) -> dict[str, str]:
         passed = {name: os.environ[name] for name in _PASSED if name in os.environ}
@@ -149,13 +158,6 @@ def _end(process: subprocess.Popen[str]) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.communicate(timeout=_END_GRACE_S)
             return
-
-
-def _sentence(err: str, words: Sequence[str], rc: int) -> str:
-    text = "\n".join(line.strip() for line in err.splitlines() if line.strip())
-    return _cut(text.replace("llmgw: ", "", 1) if text.startswith("llmgw: ") else text) or (
-        f"llmgw {_shown(words)} ended with {rc} and said nothing"
-    )
 
 
 def _shown(words: Sequence[str]) -> str:
