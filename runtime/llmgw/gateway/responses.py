@@ -53,14 +53,21 @@ class ResponseHead:
             raise HeadBroken(str(error)) from error
         finally:
             del self._parser  # it refers back to this object
-        fields = dict(self.fields)
-        self.is_events = fields.get(b"content-type", b"")[:17].lower() == b"text/event-stream"
-        self.connection = self._joined(b"connection") if b"connection" in fields else b""
-        self.is_chunked = b"transfer-encoding" in fields
-        if self.is_chunked and self._joined(b"transfer-encoding").strip().lower() != b"chunked":
+        self.connection = codings = b""
+        self.is_events = False
+        self.length_bytes: int | None = None
+        for name, value in self.fields:
+            if name == b"content-length":
+                self.length_bytes = int(value)
+            elif name == b"content-type":
+                self.is_events = value[:17].lower() == b"text/event-stream"
+            elif name == b"connection":
+                self.connection += b"," + value
+            elif name == b"transfer-encoding":
+                codings += value.strip().lower()
+        self.is_chunked = codings != b""
+        if codings and codings != b"chunked":
             raise HeadBroken("a transfer coding that nobody asked for")
-        length = fields.get(b"content-length")
-        self.length_bytes = None if length is None or self.is_chunked else int(length)
         if self.status in {204, 304}:
             self.is_chunked = False
             self.length_bytes = 0
@@ -79,6 +86,3 @@ class ResponseHead:
         if self.is_chunked:
             return ChunkedFraming(keeps_payload=keeps_payload)
         return CloseFraming() if self.length_bytes is None else LengthFraming(self.length_bytes)
-
-    def _joined(self, name: bytes) -> bytes:
-        return b",".join(value for field, value in self.fields if field == name)
