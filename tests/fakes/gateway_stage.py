@@ -63,11 +63,18 @@ class Stage:
     # What may be sent to
 
     async def engine(
-        self, endpoint_id="e1", *, models=(MODEL,), answer=None, buffer_bytes=None, **facts
+        self,
+        endpoint_id="e1",
+        *,
+        models=(MODEL,),
+        answer=None,
+        buffer_bytes=None,
+        tls=None,
+        **facts,
     ):
         """A scripted engine that is in the table."""
         upstream = Upstream(answer)
-        await upstream.start(buffer_bytes=buffer_bytes)
+        await upstream.start(buffer_bytes=buffer_bytes, tls=tls)
         self._upstreams.append(upstream)
         self.list_endpoint(endpoint_id, upstream.url, models=models, **facts)
         return upstream

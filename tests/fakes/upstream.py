@@ -106,7 +106,7 @@ class Upstream:
         """Answer the next request like this; the next but one like the next call says."""
         self._once.append(steps)
 
-    async def start(self, *, buffer_bytes=None):
+    async def start(self, *, buffer_bytes=None, tls=None):
         """Listen; ``buffer_bytes`` makes the kernel keep little of what is sent."""
         listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -114,7 +114,7 @@ class Upstream:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer_bytes)
         self.port = listener.getsockname()[1]
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: _Connection(self), sock=listener)
+        self._server = await loop.create_server(lambda: _Connection(self), sock=listener, ssl=tls)
 
     @property
     def url(self):
@@ -178,7 +178,8 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport):
         self._transport = transport
-        transport.set_write_buffer_limits(high=0)
+        if transport.get_extra_info("sslcontext") is None:
+            transport.set_write_buffer_limits(high=0)
         self._upstream.connections += 1
         self.number = self._upstream.connections
         self._upstream.open.add(self)

@@ -94,7 +94,7 @@ class Pool:
                 )
         except TimeoutError as error:
             raise Unreachable(f"{where} took no connection in {timeout_s:g} s") from error
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # the latter for a name that no network can have
             raise Unreachable(f"{where} cannot be reached: {error}") from error
         return connection
 

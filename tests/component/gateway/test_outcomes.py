@@ -94,7 +94,11 @@ async def test_engine_that_refuses_connections_is_replaced_by_another(stage):
     assert stage.stats.totals.failed_attempts == {"dial_failed": 1}
 
 
-@pytest.mark.parametrize("url", ["", "http://nowhere.invalid:1"], ids=["refused", "no such name"])
+@pytest.mark.parametrize(
+    "url",
+    ["", "http://nowhere.invalid:1", f"http://{'a' * 70}:1", "http://a..b:1"],
+    ids=["refused", "no such name", "a name too long", "no name at all"],
+)
 async def test_engine_that_cannot_be_dialled_is_a_502_and_opens_its_breaker(stage, url):
     stage.tune(**ONE_ATTEMPT)
     await unreachable(stage)
@@ -441,6 +445,43 @@ async def test_single_engine_is_tried_again_after_a_pause(stage):
     assert (answer.body, answer["x-llmgw-attempts"]) == (b"good", "2")
     assert 0.19 < times < 1.0
     assert engine.connections == 1, "an answered failure keeps its connection"
+
+
+@ON_ONE_LOOP
+async def test_pause_between_rounds_doubles(stage):
+    stage.tune(dispatch={"max_attempts": 3})
+    engine = await stage.engine(answer=whole(status=500))
+    client = await stage.send(post(ASK))
+    times = []
+    for number in (1, 2, 3):
+        await engine.asked(number)
+        times.append(asyncio.get_running_loop().time())
+    assert (await client.answer())["x-llmgw-attempts"] == "3"
+    assert 0.19 < times[1] - times[0] < 0.9
+    assert 0.39 < times[2] - times[1] < 1.8
+
+
+async def test_engines_that_fail_slowly_use_up_the_deadline_before_the_attempts(stage):
+    """At 240 s each: three attempts, and a fourth never begins."""
+    stage.clock = clock = FakeClock()
+    engines = await stage.engines(5)
+    go_on = [asyncio.Event() for _ in range(5)]
+    for engine in engines:
+        engine.always(*go_on[:1], whole(status=500))
+    client = await stage.send(post(ASK))
+    for number in (1, 2, 3):
+        await stage.until(
+            lambda number=number: sum(len(engine.requests) for engine in engines) == number
+        )
+        clock.advance(240)
+        for engine in engines:
+            if engine.playing:
+                go_on[0].set()
+                await engine.until(lambda engine=engine: not engine.playing)
+        go_on[0].clear()
+    answer = await client.answer()
+    assert (answer.status, answer.code) == (503, "deadline_exceeded")
+    assert sum(len(engine.requests) for engine in engines) == 3
 
 
 async def test_engine_that_comes_back_is_used_without_waiting_for_the_pause(stage):
