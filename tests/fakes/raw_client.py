@@ -104,6 +104,8 @@ class RawClient(asyncio.Protocol):
         self._transport.abort()
 
     def reset(self):
+        if self.ended is not None:
+            return
         sock = self._transport.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
         self._transport.abort()
