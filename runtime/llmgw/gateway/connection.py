@@ -55,6 +55,7 @@ class Reception:
     budget: BodyBudget
     meter: Meter
     clock: Clock
+    new_id: Callable[[], str]
     looked_at: float = 0.0
     connections: set[ClientConnection] = field(default_factory=set)
     is_draining: bool = False
@@ -317,7 +318,7 @@ class ClientConnection(asyncio.Protocol):
     def _answer_refusal(self, refusal: Refusal, exchange: Exchange) -> None:
         """Answer what cannot be served and end the connection, politely."""
         if not exchange.request_id:
-            exchange.identify()
+            exchange.identify(self._reception.new_id)
         exchange.status, exchange.code, exchange.state = refusal.status, refusal.code, State.FAILED
         exchange.ended_at = self._reception.clock.monotonic()
         exchange.forget_content()

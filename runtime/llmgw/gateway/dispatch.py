@@ -53,6 +53,7 @@ class Surroundings:
     registry: Registry
     meter: Meter
     now: Callable[[], float]
+    new_id: Callable[[], str]
     tasks: Tasks
     draw: Callable[[], float]
 

@@ -8,11 +8,11 @@ over.  One object carries all of it because making objects is a good part of wha
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from urllib.parse import unquote_to_bytes
 
 from llmgw.domain.names import REQUEST_ID
 from llmgw.gateway.replies import Code
-from llmgw.kit import ids
 
 MODEL_PATHS = frozenset({b"/v1/chat/completions", b"/v1/completions", b"/v1/embeddings"})
 """Paths whose requests are for a model."""
@@ -132,13 +132,13 @@ class Exchange:
             self.body = b"".join(self._pieces)
             self._pieces = None
 
-    def identify(self) -> None:
-        """Keep the id that the client chose if it is a legal one, else make one."""
+    def identify(self, new_id: Callable[[], str]) -> None:
+        """Keep the id that the client chose if it is a legal one, else take a new one."""
         chosen = self.headers.get(b"x-request-id")
         if chosen is not None and REQUEST_ID.fullmatch(text := chosen.decode("latin-1")):
             self.request_id = text
         else:
-            self.request_id = ids.request_id()
+            self.request_id = new_id()
         self.request_key = self.request_id.encode()
 
     def forget_content(self) -> None:

@@ -32,7 +32,7 @@ class Pipeline:
 
     def serve(self, client: Client, exchange: Exchange) -> None:
         """See ``ports.Service``."""
-        exchange.identify()
+        exchange.identify(self._surroundings.new_id)
         if exchange.path not in MODEL_PATHS:
             self._answer(client, exchange, self._local.answer(exchange))
         elif exchange.method != b"POST":

@@ -26,7 +26,7 @@ from llmgw.gateway.metering import Meter, Stats
 from llmgw.gateway.pipeline import Pipeline
 from llmgw.gateway.ports import RouteSource
 from llmgw.gateway.request_log import RequestLog
-from llmgw.kit import logs
+from llmgw.kit import ids, logs
 from llmgw.kit.clock import Clock, SystemClock
 from llmgw.kit.tasks import Tasks
 
@@ -75,6 +75,7 @@ class Gateway:
         self._routes = routes
         self._clock = clock or SystemClock()
         self._request_log = request_log
+        self._new_id = ids.RequestIds()
         self._tasks = Tasks(owner="gateway")
         self._servers: list[asyncio.Server] = []
         self._unsubscribe: Callable[[], None] | None = None
@@ -91,6 +92,7 @@ class Gateway:
             budget=BodyBudget(settings.limits.buffered_bytes_per_worker),
             meter=self._meter,
             clock=self._clock,
+            new_id=self._new_id,
             looked_at=self._clock.monotonic(),
         )
 
@@ -171,6 +173,7 @@ class Gateway:
                 registry=self._registry,
                 meter=self._meter,
                 now=self._clock.monotonic,
+                new_id=self._new_id,
                 tasks=self._tasks,
                 draw=random.random,
             ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from llmgw.gateway.exchange import BodyBudget, Exchange, path_of
+from llmgw.kit import ids
 
 
 @pytest.mark.parametrize(
@@ -53,7 +54,7 @@ def test_path_that_must_not_be_guessed_at_is_none(target):
 def test_legal_id_of_the_client_is_kept(chosen):
     exchange = Exchange(BodyBudget(0), 0.0)
     exchange.headers = {b"x-request-id": chosen.encode()}
-    exchange.identify()
+    exchange.identify(ids.RequestIds())
     assert exchange.request_id == chosen
 
 
@@ -61,15 +62,15 @@ def test_legal_id_of_the_client_is_kept(chosen):
 def test_other_id_of_the_client_is_replaced(chosen):
     exchange = Exchange(BodyBudget(0), 0.0)
     exchange.headers = {b"x-request-id": chosen.encode()}
-    exchange.identify()
+    exchange.identify(ids.RequestIds())
     assert exchange.request_id.startswith("req-")
 
 
 def test_every_made_id_is_another():
-    made = [Exchange(BodyBudget(0), 0.0) for _ in range(100)]
-    for exchange in made:
-        exchange.identify()
-    assert len({exchange.request_id for exchange in made}) == 100
+    first, second = ids.RequestIds(), ids.RequestIds()
+    made = [make() for _ in range(100) for make in (first, second)]
+    assert len(set(made)) == 200
+    assert {len(one) for one in made} == {len(ids.request_id())}
 
 
 def test_body_beyond_the_workers_budget_is_not_taken_and_all_comes_back():
