@@ -6,7 +6,6 @@ they are installed, and the reason when they are not.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from llmgw.agent.install import documents
 from llmgw.agent.install.builds import CURRENT, MARKER
 from llmgw.domain.nodes import EngineInstall, InstallState
 from llmgw.errors import AlreadyHeld, Invalid
+from llmgw.kit import filelocks
 
 _STATUS = ".status.json"
 _LOCK = ".install.lock"
@@ -39,7 +39,7 @@ class Notices:
         lock = self._open_lock(engine)
         try:
             for _ in range(_LOCK_TRIES):
-                if _is_free(lock, fcntl.LOCK_EX):
+                if filelocks.take(lock):
                     break
                 time.sleep(_LOCK_PAUSE_S)
             else:
@@ -55,7 +55,7 @@ class Notices:
         except OSError:
             return False
         try:
-            return not _is_free(lock, fcntl.LOCK_SH)
+            return not filelocks.take(lock, is_shared=True)
         finally:
             os.close(lock)
 
@@ -93,7 +93,7 @@ class Notices:
         folder = self._root / engine
         try:
             folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
-            return os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            return filelocks.open_file(folder / _LOCK, mode=0o644)
         except OSError as error:
             raise Invalid(
                 f"{folder} cannot be used: {error.strerror}; run as root, or give another --dir"
@@ -102,14 +102,6 @@ class Notices:
 
 def _is_under_way(said: EngineInstall | None) -> bool:
     return said is not None and said.state is InstallState.INSTALLING
-
-
-def _is_free(lock: int, kind: int) -> bool:
-    try:
-        fcntl.flock(lock, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _changed_at(path: Path) -> int:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from pathlib import Path
 
 from llmgw.errors import AlreadyHeld, Invalid
+from llmgw.kit import filelocks
 
 _FOLDER_MODE = 0o750
 _PREFIX, _SUFFIX = "shard-", ".json"
@@ -20,8 +20,7 @@ class WorkDir:
         self.path = Path(folder).absolute()
         try:
             self.path.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
-            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-            self._lock = os.open(self.path / "agent.lock", flags, 0o600)
+            self._lock = filelocks.open_file(self.path / "agent.lock", mode=0o600)
         except OSError as error:
             raise Invalid(
                 f"{self.path} cannot be used ({error.strerror}); "
@@ -50,14 +49,11 @@ class WorkDir:
         os.close(self._lock)
 
     def _hold(self) -> None:
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(self._lock, 32, 0).decode(errors="replace").strip() or "unknown"
+        if not filelocks.take(self._lock):
+            holder = filelocks.signed_by(self._lock) or "unknown"
             os.close(self._lock)
             raise AlreadyHeld(
                 f"{self.path} is in use by another agent (process {holder}); "
                 "stop that one, or set supervisor.work_dir to a folder of its own"
-            ) from None
-        os.ftruncate(self._lock, 0)
-        os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
+            )
+        filelocks.sign(self._lock)

@@ -6,11 +6,12 @@ The lock lies on the part file itself, so it ends with the process and leaves no
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import threading
 from pathlib import Path
+
+from llmgw.kit import filelocks
 
 PART_SUFFIX = ".part"
 _VALIDATOR_SUFFIX = ".part.json"
@@ -80,11 +81,8 @@ def claim(target: Path) -> Partial | None:
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
     descriptor = os.open(part, flags, _FILE_MODE)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if _is_still(part, descriptor):
+        if filelocks.take(descriptor) and _is_still(part, descriptor):
             return Partial(target, descriptor=descriptor)
-    except BlockingIOError:
-        pass
     except BaseException:
         os.close(descriptor)
         raise
