@@ -12,6 +12,7 @@ from ansible_collections.llmgw.fleet.plugins.module_utils import (
     _vm_inputs,
 )
 from ansible_collections.llmgw.fleet.plugins.module_utils._vm_values import GIB, Guest, Wanted
+from playing import COLLECTIONS
 
 SETTINGS = {"boot": "order=scsi0", "ciuser": "ops", "sshkeys": "ssh-ed25519 AAAA a@b\n"}
 WANTED = Wanted(
@@ -218,6 +219,15 @@ class TestRights:
         listed = list(map(str, _vm_build.rights(wanted, ["image", "create"])))
         assert "Datastore.AllocateTemplate on /storage/local" in listed
         assert listed.count("Mapping.Use on /mapping/pci/l40s") == 1
+
+    def test_that_are_asked_for_stand_in_the_readme_of_the_role(self):
+        readme = COLLECTIONS / "ansible_collections" / "llmgw" / "fleet" / "roles" / "vm"
+        told = (readme / "README.md").read_text()
+        wanted = replace(WANTED, image_source="url", gpu_mappings=["l40s"])
+        listed = _vm_build.rights(wanted, ["image", "create"])
+        asked = {word for right in listed for word in right.any_of}
+        asked |= set(_vm_build.download_right(wanted).any_of)
+        assert [word for word in asked if word not in told] == []
 
 
 class TestStorage:
