@@ -102,3 +102,16 @@ def test_no_file_names_a_machine_or_a_registry():
         if file != Path(__file__) and NAMES_OF_MACHINES.search(line)
     }
     assert found == set()
+
+
+def test_no_field_that_may_hold_a_secret_is_in_a_repr():
+    shown = [
+        f"{path.relative_to(PACKAGE)}:{line.lineno} {line.target.id}"
+        for path in PACKAGE.rglob("*.py")
+        for line in ast.walk(ast.parse(path.read_text()))
+        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)
+        if line.target.id in {"api_key", "api_keys", "env", "environ", "password", "token"}
+        if ast.unparse(line.annotation) != "SecretReference"
+        if "repr=False" not in ast.unparse(line)
+    ]
+    assert shown == []

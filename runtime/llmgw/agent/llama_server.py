@@ -10,7 +10,7 @@ import errno
 import os
 import signal
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -44,7 +44,7 @@ class LlamaServerOptions:
     model: Path
     listen: Address
     aliases: tuple[str, ...] = ()
-    api_keys: tuple[str, ...] = ()
+    api_keys: tuple[str, ...] = field(default=(), repr=False)
     ctx_size: int = 0
     """Tokens of context, split over the slots; 0 takes what the model was trained on."""
 

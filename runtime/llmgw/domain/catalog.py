@@ -48,7 +48,7 @@ class Profile:
     nodes: int = 1
     gpus_per_node: int = 0
     args: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
     allow_env_override: bool = False
     priority: int = 0
     weight: float = 1.0

@@ -101,7 +101,7 @@ class LaunchProfile:
     nodes: int = 1
     gpus_per_node: int = 0
     args: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
     capabilities: tuple[str, ...] = ()
     context_length: int | None = None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from llmgw.errors import Invalid
 from llmgw.kit.addresses import Address
@@ -110,7 +110,7 @@ class EngineOptions:
     kv_tokens: int = 131_072
     """Tokens that the pretended KV cache holds."""
 
-    api_key: str | None = None
+    api_key: str | None = field(default=None, repr=False)
     nnodes: int = 1
     node_rank: int = 0
     dist_init: Address | None = None
