@@ -106,3 +106,27 @@ def test_ci_is_a_script_that_can_be_run():
     done = subprocess.run(["bash", "-n", ROOT / ".ci" / "run"], check=False)
     assert done.returncode == 0
     assert (ROOT / ".ci" / "run").stat().st_mode & 0o100
+
+
+def test_every_command_is_on_the_page_of_commands():
+    """A group of a group may stand for the commands in it."""
+    page = (ROOT / "docs" / "reference" / "commands.md").read_text()
+    told = {
+        tuple(words.split()[1:])
+        for words in re.findall(r"^\| `(llmgw [a-z -]+)", page, re.MULTILINE)
+    }
+    untold = [path for path in paths(root) if path not in told and path[:2] not in told]
+    assert untold == []
+
+
+def paths(group, above=()):
+    """The words after ``llmgw`` of every command that its help shows."""
+    context = click.Context(group, info_name="llmgw")
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if command.hidden:
+            continue
+        if isinstance(command, click.Group):
+            yield from paths(command, (*above, name))
+        else:
+            yield (*above, name)
