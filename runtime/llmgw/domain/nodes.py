@@ -170,7 +170,6 @@ class Node:
     """A node as the control plane knows it: its facts, when it spoke, and an operator's flags."""
 
     facts: NodeFacts
-    registered_at: float
     last_seen_at: float
     liveness: Liveness = Liveness.READY
     is_connected: bool = True

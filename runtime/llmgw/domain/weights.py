@@ -8,12 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import posixpath
-import re
 from collections.abc import Iterable
 from urllib.parse import urlsplit, urlunsplit
-
-CACHE_MARK = re.compile(r"[0-9a-f]{16}-")
-"""How the name of a download begins; files of an operator never look like this."""
 
 PARTIAL_SUFFIXES = (".part", ".partial")
 """Ends of the names of downloads under way; they hold nothing yet."""

@@ -83,11 +83,6 @@ class Slots:
         self._waiting: OrderedDict[Runner, None] = OrderedDict()
 
     @property
-    def n_running(self) -> int:
-        """Requests that hold a slot."""
-        return len(self._running)
-
-    @property
     def n_waiting(self) -> int:
         """Requests in line."""
         return len(self._waiting)

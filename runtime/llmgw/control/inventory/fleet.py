@@ -14,11 +14,10 @@ from llmgw.domain.nodes import Gpu, HeartbeatFacts, Liveness, Node, NodeFacts, N
 def registered(held: Node | None, facts: NodeFacts, *, now: float) -> Node:
     """The node after it registered: its facts are replaced whole, its flags stay."""
     if held is None:
-        return Node(facts=facts, registered_at=now, last_seen_at=now)
+        return Node(facts=facts, last_seen_at=now)
     return replace(
         held,
         facts=facts,
-        registered_at=now,
         last_seen_at=now,
         liveness=Liveness.READY,
         is_connected=True,
