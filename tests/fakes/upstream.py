@@ -141,7 +141,7 @@ class Upstream:
     async def close(self):
         self._server.close()
         for connection in tuple(self.open):
-            connection.perform(Do.RESET)
+            connection.end()
         await self.until(lambda: not self.open)
 
     async def until(self, condition, *, within_s=_WITHIN_S):
@@ -210,6 +210,12 @@ class _Connection(asyncio.Protocol):
     def close_if_idle(self):
         if not self.is_playing:
             self._transport.close()
+
+    def end(self):
+        """Stop in the middle of whatever it plays."""
+        if self._playing is not None:
+            self._playing.cancel()
+        self.perform(Do.RESET)
 
     def perform(self, what):
         if what is Do.RESET:

@@ -99,7 +99,7 @@ async def test_mixed_traffic_ends_with_right_answers_and_nothing_left(stage, see
     ways = [stays, stays, leaves, resets, half_closes, asks_ahead, reads_late]
     changing = asyncio.create_task(change_tables(stage, draw))
     behaving = []
-    for _ in range(300):
+    for _ in range(200):
         for engine in engines:
             engine.always(*draw.choice(draw.choice([GOOD, GOOD, GOOD, BAD, BROKEN])))
         client = await stage.send(post({**ASK, "stream": draw.random() < 0.5}))
@@ -110,9 +110,9 @@ async def test_mixed_traffic_ends_with_right_answers_and_nothing_left(stage, see
     changing.cancel()
     await asyncio.wait([changing])
     await stage.settled()
-    assert statuses.count(200) > 100
+    assert statuses.count(200) > 60
     states = stage.states
-    assert states["completed"] > 100
+    assert states["completed"] > 60
     assert sum(states.values()) == sum(stage.stats.totals.requests.values())
     for engine in engines:
         await engine.until(lambda engine=engine: not engine.playing)

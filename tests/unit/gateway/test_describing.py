@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llmgw.gateway.describing import Description, describe, rewrite_model
@@ -66,6 +66,7 @@ def test_other_values_keep_their_bytes_when_the_model_is_renamed():
         assert part in renamed
 
 
+@settings(max_examples=30)
 @given(
     st.dictionaries(
         st.text(),

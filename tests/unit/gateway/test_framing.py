@@ -6,7 +6,7 @@ import itertools
 
 import httptools
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llmgw.gateway.framing import ChunkedFraming, CloseFraming, FramingBroken, LengthFraming
@@ -47,6 +47,7 @@ EXTENSIONS = st.sampled_from([b"", b";a", b" ;a=b", b";a=b;c"])
 TRAILERS = st.sampled_from([b"", b"X: y\r\n", b"X: y\r\nZ:\r\n"])
 
 
+@settings(max_examples=50)
 @given(payloads=PAYLOADS, extension=EXTENSIONS, trailer=TRAILERS, after=st.binary(), data=st.data())
 def test_end_is_found_exactly_however_the_bytes_are_cut(payloads, extension, trailer, after, data):
     body = chunked(*payloads, extension=extension, trailer=trailer)
@@ -191,6 +192,7 @@ STRICT_EXTENSIONS = st.sampled_from([b"", b";a", b";a=b;c"])
 """Those that every client reads."""
 
 
+@settings(max_examples=40)
 @given(payloads=PAYLOADS, extension=STRICT_EXTENSIONS, data=st.data())
 def test_payload_is_seen_with_its_first_byte_and_not_with_its_size(payloads, extension, data):
     body = chunked(*payloads, extension=extension)

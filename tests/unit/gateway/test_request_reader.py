@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llmgw.config.settings import LimitsSettings
@@ -83,6 +83,7 @@ def cut(stream, cuts):
 CUTS = st.lists(st.integers(0, 2000), max_size=8)
 
 
+@settings(max_examples=60)
 @given(asked=st.lists(requests(), min_size=1, max_size=3), cuts=CUTS)
 def test_requests_are_read_alike_however_their_bytes_are_cut(asked, cuts):
     stream = b"".join(asked)
