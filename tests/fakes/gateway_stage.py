@@ -45,6 +45,7 @@ class Stage:
         self.gateway = None
         self._number = 0
         self._clients = []
+        self._lives = set()
         self._upstreams = []
         self.list_model(MODEL)
 
@@ -114,6 +115,7 @@ class Stage:
                 canonical=canonical,
             )
         )
+        self._note_endpoints()
 
     # Clients
 
@@ -130,6 +132,7 @@ class Stage:
             request_log=self.request_log,
         )
         await self.gateway.start([listener])
+        self._note_endpoints()
 
     async def client(self, *, buffer_bytes=None):
         """A connected client."""
@@ -192,10 +195,17 @@ class Stage:
                 await upstream.close()
         await self.until(lambda: asyncio.all_tasks() <= {asyncio.current_task()})
 
+    def _note_endpoints(self):
+        """Remember each that was ever listed: also one that left must come to rest."""
+        if self.gateway is not None:
+            self._lives.update(self.gateway._registry.all())
+
     def _is_at_rest(self):
         stats = self.stats
         assert stats.totals.inflight == 0
-        assert {one.endpoint_id: one.inflight for one in stats.endpoints if one.inflight} == {}
+        assert {
+            live.facts.endpoint_id: live.inflight for live in self._lives if live.inflight
+        } == {}
         assert stats.buffered_body_bytes == 0
         assert len(self.gateway._tasks) <= 1, "a task besides the watch is left"
 

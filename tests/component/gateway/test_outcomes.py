@@ -638,6 +638,23 @@ async def test_fault_of_ours_on_the_way_is_a_500_too(stage, logged_errors, upstr
     await engine.until(lambda: not engine.open)
 
 
+@pytest.mark.parametrize("how", ["when the pause ends", "when a table comes"])
+async def test_fault_of_ours_between_rounds_is_a_500_that_harms_no_table(stage, logged_errors, how):
+    engine = await stage.engine(answer=whole(status=500))
+    client = await stage.send(post(ASK))
+    await engine.asked()
+    await stage.until(lambda: stage.stats.totals.failed_attempts)
+    if how == "when a table comes":
+        stage.list_endpoint("e2", engine.url, upstream_model=NOT_ENCODABLE)
+    else:
+        stage.change_endpoint("e1", upstream_model=NOT_ENCODABLE)
+    assert stage.stats.table_number == stage.routes.current().number
+    answer = await client.answer()
+    assert (answer.status, answer.code) == (500, "internal")
+    assert "request_failed" in logged_errors
+    logged_errors.clear()
+
+
 class FullLog:
     """A request log that fails."""
 
