@@ -48,9 +48,7 @@ _NOT_WITH_EVENTS = frozenset({b"cache-control", b"x-accel-buffering"})
 _ABOUT_CHUNKS = frozenset({b"transfer-encoding"})
 _FOR_EVENTS = b"cache-control: no-cache\r\nx-accel-buffering: no\r\n"
 _CLOSE = b"connection: close\r\n"
-_ANSWER_HEAD = (
-    b"%b%bx-request-id: %b\r\nx-llmgw-served-model: %b\r\nx-llmgw-attempts: %d\r\n%b%b\r\n"
-)
+_ANSWER_HEAD = b"%bx-request-id: %b\r\nx-llmgw-served-model: %b\r\nx-llmgw-attempts: %d\r\n%b\r\n"
 
 _STATUS_LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
@@ -70,8 +68,9 @@ def from_client(exchange: Exchange) -> bytes:
     fields = exchange.headers
     lines = b"x-request-id: %b\r\n" % exchange.request_key
     named: frozenset[bytes] = frozenset()
-    if b"connection" in fields:
-        named = named_by_connection(fields[b"connection"])
+    connection = fields.get(b"connection")
+    if connection is not None and connection not in _HARMLESS_CONNECTION:
+        named = named_by_connection(connection)
     for name in _TO_ENGINE:
         if name in fields and name not in named:
             lines += b"%b: %b\r\n" % (name, fields[name])
@@ -91,26 +90,33 @@ def answer_head(head: ResponseHead, exchange: Exchange) -> bytes:
 
     A client that speaks HTTP/1.0 hears no word of chunks.
     """
+    passed = b"" if exchange.is_http10 else head.passed
+    if not passed:
+        passed = _passed(head, is_http10=exchange.is_http10)
+    return _ANSWER_HEAD % (
+        passed,
+        exchange.request_key,
+        exchange.model_name.encode(),
+        exchange.attempts,
+        _CLOSE if exchange.closes else b"",
+    )
+
+
+def _passed(head: ResponseHead, *, is_http10: bool) -> bytes:
+    """Status line and fields that a client gets; kept, because heads of an engine repeat."""
     dropped = _NOT_TO_CLIENT
     if head.connection:
         dropped |= named_by_connection(head.connection)
     if head.is_events:
         dropped |= _NOT_WITH_EVENTS
-    if exchange.is_http10:
+    if is_http10:
         dropped |= _ABOUT_CHUNKS
-    passed = b""
-    for field in head.fields:
-        if field[0] not in dropped:
-            passed += b"%b: %b\r\n" % field
-    return _ANSWER_HEAD % (
-        _STATUS_LINES.get(head.status) or _plain_status_line(head.status),
-        passed,
-        exchange.request_key,
-        exchange.model_name.encode(),
-        exchange.attempts,
-        _FOR_EVENTS if head.is_events else b"",
-        _CLOSE if exchange.closes else b"",
-    )
+    first = _STATUS_LINES.get(head.status) or b"HTTP/1.1 %d \r\n" % head.status
+    fields = [b"%b: %b\r\n" % field for field in head.fields if field[0] not in dropped]
+    passed = b"".join([first, *fields, _FOR_EVENTS if head.is_events else b""])
+    if not is_http10:
+        head.passed = passed
+    return passed
 
 
 def own_answer(answer: Answer, exchange: Exchange) -> bytes:
@@ -126,8 +132,3 @@ def own_answer(answer: Answer, exchange: Exchange) -> bytes:
         b"" if exchange.method == b"HEAD" else answer.body,
     ]
     return b"".join(lines)
-
-
-def _plain_status_line(status: int) -> bytes:
-    """The first line for a status that nobody registered: without a phrase."""
-    return b"HTTP/1.1 %d \r\n" % status

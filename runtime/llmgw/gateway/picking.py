@@ -41,23 +41,18 @@ def pick(
     """
     best: ChoiceT | None = None
     best_load = 0.0
-    mixed = 0
     for one in owners:
         if not one.is_ready or one in tried:
             continue
-        if not (one.breaker.is_closed or one.breaker.may_pass(now)):
+        breaker = one.breaker
+        if not (breaker.is_closed or breaker.may_pass(now)):
             continue
         load = (one.inflight + 1) / one.weight
-        if best is not None:
+        if best is not None and (load >= best_load or one.priority != best.priority):
             if one.priority < best.priority:
                 continue
-            if one.priority == best.priority:
-                if load > best_load:
-                    continue
-                if load == best_load:
-                    mixed = mixed or zlib.crc32(key)
-                    if _rank(one.salt, mixed) <= _rank(best.salt, mixed):
-                        continue
+            if one.priority == best.priority and (load > best_load or _comes_after(one, best, key)):
+                continue
         best, best_load = one, load
     return best
 
@@ -76,6 +71,8 @@ def salt(endpoint_id: str) -> int:
     return zlib.crc32(endpoint_id.encode())
 
 
-def _rank(salt_of_one: int, of_key: int) -> int:
+def _comes_after(one: Choice, other: Choice, key: bytes) -> bool:
+    mixed = zlib.crc32(key)
     # Multiplied, because without it the order of endpoints would be the same for half of all keys.
-    return (salt_of_one ^ of_key) * _GOLDEN_RATIO & _32_BITS
+    rank = (one.salt ^ mixed) * _GOLDEN_RATIO & _32_BITS
+    return rank <= (other.salt ^ mixed) * _GOLDEN_RATIO & _32_BITS

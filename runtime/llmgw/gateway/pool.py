@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from llmgw.errors import Invalid, Unreachable
+from llmgw.gateway.responses import Heads
 from llmgw.gateway.upstream import UpstreamConnection
 
 _IDLE_S = 60.0
@@ -59,6 +60,7 @@ class Pool:
         self._dial_timeout_s = dial_timeout_s
         self._idle: dict[UpstreamConnection, None] = {}
         self._is_closed = False
+        self.heads = Heads()
         self._tls = ssl.create_default_context() if address.is_tls else None
 
     def take(self) -> UpstreamConnection | None:

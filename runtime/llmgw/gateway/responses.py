@@ -14,16 +14,44 @@ from llmgw.gateway.framing import (
     LengthFraming,
 )
 
+_MOST_KNOWN = 64
+_MOST_KNOWN_BYTES = 2048
+
 
 class HeadBroken(ValueError):
     """Not the head of an HTTP/1.x answer; ``upstream`` treats it like a lost connection."""
 
 
+class Heads:
+    """The heads that one endpoint sent lately.
+
+    An engine's heads repeat, but for a date that changes once a second and a length; the more
+    answers a second, the fewer heads have to be read.
+    """
+
+    __slots__ = ("_known",)
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, ResponseHead] = {}
+
+    def read(self, head: bytes) -> ResponseHead:
+        """What ``head`` says; raises ``HeadBroken``."""
+        known = self._known.get(head)
+        if known is None:
+            known = ResponseHead(head)
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            if len(head) <= _MOST_KNOWN_BYTES:
+                self._known[head] = known
+        return known
+
+
 class ResponseHead:
-    """One head, read whole.
+    """One head, read whole, never changed and shared by all answers that begin with it.
 
     ``fields`` are in their order with names in lower case; ``length_bytes`` is the announced length
     of the body, ``None`` where the framing says otherwise; ``is_events`` an event stream.
+    ``passed`` is for ``headers`` to keep what clients get to see of it.
     """
 
     __slots__ = (
@@ -34,6 +62,7 @@ class ResponseHead:
         "is_events",
         "keeps_open",
         "length_bytes",
+        "passed",
         "status",
     )
 
@@ -44,6 +73,7 @@ class ResponseHead:
     def __init__(self, head: bytes) -> None:
         """Parse; raises ``HeadBroken``."""
         self.fields: list[tuple[bytes, bytes]] = []
+        self.passed = b""
         self.status = 0
         self.keeps_open = False
         self._parser = httptools.HttpResponseParser(self)

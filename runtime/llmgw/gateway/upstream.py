@@ -11,7 +11,7 @@ import asyncio
 from typing import Protocol, cast
 
 from llmgw.gateway.framing import Framing, FramingBroken
-from llmgw.gateway.responses import HeadBroken, ResponseHead
+from llmgw.gateway.responses import HeadBroken, Heads, ResponseHead
 
 _END_OF_HEAD = b"\r\n\r\n"
 _MAX_HEAD_BYTES = 65536
@@ -55,7 +55,9 @@ class Receiver(BodyReceiver, Protocol):
 
 
 class Keeper(Protocol):
-    """Who keeps connections between requests."""
+    """Who keeps connections between requests, and the heads that came on them."""
+
+    heads: Heads
 
     def give(self, connection: UpstreamConnection) -> None:
         """Take a connection that may carry another request."""
@@ -183,7 +185,7 @@ class UpstreamConnection(asyncio.Protocol):
             self._begun_head = b""
         while (end := data.find(_END_OF_HEAD)) >= 0:
             end += 4
-            head = ResponseHead(data[:end])
+            head = self._keeper.heads.read(data[:end])
             data = data[end:]
             if head.length_bytes == len(data) and head.status >= 200:
                 if head.keeps_open and not self._is_paused:

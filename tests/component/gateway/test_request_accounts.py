@@ -146,13 +146,20 @@ async def test_request_leaves_nothing_for_the_collector(stage):
         other = await stage.send(post(b"{") + b"\r\n\r\nnonsense")
         await other.end()
 
+    def alive():
+        return Counter(type(one).__name__ for one in gc.get_objects() if isinstance(one, kinds))
+
     await one_round()
     gc.collect()
     gc.disable()
     try:
+        for _ in range(3):
+            await one_round()
+        early = alive()
         for _ in range(10):
             await one_round()
-        alive = Counter(type(one).__name__ for one in gc.get_objects() if isinstance(one, kinds))
+        late = alive()
     finally:
         gc.enable()
-    assert max(alive.values(), default=0) <= 2, alive
+    assert late == early
+    assert max(late.values(), default=0) <= len(answers), late

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from llmgw.gateway.framing import ChunkedFraming, CloseFraming, LengthFraming
-from llmgw.gateway.responses import HeadBroken, ResponseHead
+from llmgw.gateway.responses import HeadBroken, Heads, ResponseHead
 
 
 def read(*lines, first="HTTP/1.1 200 OK"):
@@ -90,3 +90,26 @@ def test_switch_to_another_protocol_that_nobody_asked_for_is_refused():
 )
 def test_event_stream_is_known_by_its_type(kind, is_events):
     assert read(f"Content-Type: {kind}").is_events == is_events
+
+
+def test_head_that_came_before_is_not_read_again():
+    heads = Heads()
+    first = heads.read(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n")
+    assert heads.read(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n") is first
+    assert heads.read(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n").length_bytes == 2
+
+
+def test_heads_are_remembered_within_a_bound():
+    heads = Heads()
+    for length in range(1000):
+        heads.read(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % length)
+    heads.read(b"HTTP/1.1 200 OK\r\nX: %b\r\n\r\n" % (b"x" * 10_000))
+    assert len(heads._known) <= 64
+    assert all(len(head) <= 2048 for head in heads._known)
+
+
+def test_broken_head_is_refused_each_time():
+    heads = Heads()
+    for _ in range(2):
+        with pytest.raises(HeadBroken):
+            heads.read(b"nonsense\r\n\r\n")
