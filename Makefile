@@ -7,7 +7,7 @@ BIN := .venv/bin
 PIP := $(BIN)/pip --quiet --disable-pip-version-check
 CONTROLLER := .venv-controller
 
-.PHONY: up test slow check format proto docs controller test-ansible check-ansible ci
+.PHONY: pins up test slow check format proto docs controller test-ansible check-ansible test-story test-fleet ci
 
 up: .venv/up.stamp $(MODEL) ## start everything here; ONCE=1 asks QUESTION, prints the answer and ends
 	$(BIN)/llmgw up --data $(DATA) $(if $(ONCE),--once "$(QUESTION)")
@@ -43,6 +43,20 @@ check-ansible: $(CONTROLLER)/stamp ## linters of playbooks and roles, sanity of 
 	PATH=$(CURDIR)/$(CONTROLLER)/bin:$$PATH yamllint --strict .
 	PATH=$(CURDIR)/$(CONTROLLER)/bin:$$PATH ANSIBLE_CONFIG=playbooks/ansible.cfg ansible-lint
 	.make/collection_sanity.sh $(CONTROLLER)/bin $(CONTROLLER)/sanity
+
+pins: .venv/dev.stamp ## write the versions that hosts get anew
+	$(PIP) install uv
+	(echo '# The versions that hosts get; `make pins` writes them anew from pyproject.toml.'; \
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate \
+	--extra agent --extra server --extra local pyproject.toml) > runtime/constraints.txt.new
+	mv runtime/constraints.txt.new runtime/constraints.txt
+
+test-story: $(CONTROLLER)/stamp .venv/dev.stamp ## booted hosts, the short story
+	$(CONTROLLER)/bin/pytest -m "story and not slow" tests/ansible
+
+test-fleet: $(CONTROLLER)/stamp .venv/dev.stamp ## booted hosts, each role and all stories
+	PATH=$(CURDIR)/$(CONTROLLER)/bin:$$PATH molecule/shared/run.sh roles_default roles_alternative
+	$(CONTROLLER)/bin/pytest -m story tests/ansible
 
 ci:
 	.ci/run
