@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lab_cluster
 import llmgw_runtime
 import pytest
 from admin_double import AdminDouble
@@ -27,3 +28,10 @@ def admin():
     """A control plane's admin API on loopback, with a log of what it was asked."""
     with AdminDouble() as double:
         yield double
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory):
+    """Booted hosts: a control plane and ``node05``, which serves. A story leaves it as it was."""
+    with lab_cluster.running(tmp_path_factory.mktemp("cluster")) as running:
+        yield running

@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +23,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = ROOT / "molecule" / "shared"
 IMAGE = "localhost/llmgw-testhost:bookworm"
+NEWER_IMAGE = "localhost/llmgw-testhost:trixie"
+"""The next Debian: another Python, so other wheels."""
+
 NETWORKS = tuple(f"10.89.{number}" for number in range(77, 97))
 MODEL = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
@@ -113,25 +117,30 @@ class Lab:
         return f"llmgw-lab-{self.net.rpartition('.')[2]}"
 
     @property
+    def sockets(self) -> Path:
+        """Where ssh keeps its connections; a socket's path has room for about 100 characters."""
+        return Path(tempfile.gettempdir()) / self.prefix
+
+    @property
     def gateway(self) -> str:
         """This machine, as the hosts see it; it has this address while a host runs."""
         return f"{self.net}.1"
 
-    def boot(self, name: str, *, last: int, hostname: str = "") -> Host:
+    def boot(self, name: str, *, last: int, image: str = IMAGE) -> Host:
         """A host at the address that ends so; it lets our key in, as ``ops``."""
-        host = self.create(name, last=last, hostname=hostname)
+        host = self.create(name, last=last, image=image)
         podman("start", host.container)
         host.wait_until_booted()
         self.let_in(host, (self.folder / "key.pub").read_text())
         return host
 
-    def create(self, name: str, *, last: int, hostname: str = "") -> Host:
+    def create(self, name: str, *, last: int, image: str = IMAGE) -> Host:
         """A host that is off."""
         host = Host(name, f"{self.prefix}-{name}", f"{self.net}.{last}")
         podman(
-            *("create", "--name", host.container, "--hostname", hostname or name),
+            *("create", "--name", host.container, "--hostname", name),
             *("--systemd=always", "--privileged"),
-            *("--network", self.prefix, "--ip", host.address, IMAGE),
+            *("--network", self.prefix, "--ip", host.address, image),
         )
         self.hosts[name] = host
         return host
@@ -152,6 +161,9 @@ class Lab:
             "HOME": str(self.folder / "home"),
             "LANG": "C.UTF-8",
             "ANSIBLE_NOCOLOR": "true",
+            "ANSIBLE_SSH_CONTROL_PATH_DIR": str(self.sockets),
+            "ANSIBLE_CALLBACK_PLUGINS": str(ROOT / "tests" / "ansible" / "callback_plugins"),
+            "ANSIBLE_CALLBACKS_ENABLED": "stop_after",
             "ANSIBLE_INVENTORY": "../inventories/lab",
             "LLMGW_LAB": str(self.folder),
             "LLMGW_LAB_NET": self.net,
@@ -185,6 +197,7 @@ class Lab:
         for host in self.hosts.values():
             podman("rm", "--force", "--time", "0", host.container, is_checked=False)
         podman("network", "rm", "--force", self.prefix, is_checked=False)
+        shutil.rmtree(self.sockets, ignore_errors=True)
         route = ("route", "del", "unreachable", f"{self.net}.0/24", "metric", "4096")
         subprocess.run(["ip", *route], check=False, capture_output=True)
 
@@ -196,7 +209,7 @@ _PASSED = ("SSL_CERT_FILE", "PIP_CERT", "PIP_CONFIG_FILE", "PIP_INDEX_URL", "PIP
 @contextlib.contextmanager
 def opened(folder: Path) -> Iterator[Lab]:
     """A lab without hosts; its folder gets the key, a copy of this checkout and all logs."""
-    subprocess.run([str(SHARED / "make-image.sh")], check=True, timeout=IMAGE_WITHIN_S)
+    make_image(IMAGE)
     lab = Lab(folder=folder, net=_network())
     try:
         (folder / "home").mkdir()
@@ -206,6 +219,13 @@ def opened(folder: Path) -> Iterator[Lab]:
         yield lab
     finally:
         lab.close()
+
+
+def make_image(image: str) -> None:
+    """The image of a host, unless it was made by the same recipe before."""
+    suite = image.rpartition(":")[2]
+    recipe = [str(SHARED / "make-image.sh"), suite]
+    subprocess.run(recipe, check=True, timeout=IMAGE_WITHIN_S)
 
 
 def copy_checkout(target: Path) -> None:

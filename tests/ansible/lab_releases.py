@@ -1,7 +1,8 @@
 """A release site for the lab: it answers as GitHub does, and has one release of llama.cpp.
 
 What the archive holds is the launcher of ``llmgw[local]``, which is llama.cpp's own server, under
-the name and in the folders that a release has; the real site is out of reach of a test.
+the name and in the folders that a release has; the real site is out of reach of a test. As a
+program it writes a folder as mirrors and bundles have it.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ import hashlib
 import http.server
 import io
 import json
+import sys
 import tarfile
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 VERSION = "b10991"
+ASSET = f"llama-{VERSION}-bin-ubuntu-x64.tar.gz"
 REPO = "ggml-org/llama.cpp"
 LAUNCHER = """\
 #!/bin/sh
@@ -35,6 +39,9 @@ class ReleaseSite:
 
     url: str = ""
     files: dict[str, bytes] = field(default_factory=dict)
+    published: dict[str, str] = field(default_factory=dict)
+    """Digests that are published although they are not those of the files."""
+
     asked: list[str] = field(default_factory=list)
 
     def add(self, name: str, content: bytes) -> None:
@@ -45,9 +52,10 @@ class ReleaseSite:
         """What stands at a path of the site."""
         self.asked.append(path)
         if path == f"/repos/{REPO}/releases/tags/{VERSION}":
+            digests = {name: hashlib.sha256(c).hexdigest() for name, c in self.files.items()}
             assets = [
-                {"name": name, "digest": f"sha256:{hashlib.sha256(content).hexdigest()}"}
-                for name, content in self.files.items()
+                {"name": name, "digest": f"sha256:{digest}"}
+                for name, digest in {**digests, **self.published}.items()
             ]
             return json.dumps({"tag_name": VERSION, "assets": assets}).encode()
         return self.files.get(path.removeprefix(f"/{REPO}/releases/download/{VERSION}/"))
@@ -71,7 +79,7 @@ def launcher_archive(program: str = LAUNCHER) -> bytes:
 def serving(host: str) -> Iterator[ReleaseSite]:
     """The site, with the launcher as its release, at a free port of this address."""
     site = ReleaseSite()
-    site.add(f"llama-{VERSION}-bin-ubuntu-x64.tar.gz", launcher_archive())
+    site.add(ASSET, launcher_archive())
     server = http.server.ThreadingHTTPServer((host, 0), functools.partial(_Handler, site))
     site.url = f"http://{host}:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, name="release-site", daemon=True)
@@ -82,6 +90,15 @@ def serving(host: str) -> Iterator[ReleaseSite]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def main() -> None:
+    """Write the folder of the release to where the only argument says."""
+    folder = Path(sys.argv[1]) / "engines" / "llamacpp" / VERSION
+    folder.mkdir(parents=True, exist_ok=True)
+    archive = launcher_archive()
+    (folder / ASSET).write_bytes(archive)
+    (folder / "SHA256SUMS").write_text(f"{hashlib.sha256(archive).hexdigest()}  {ASSET}\n")
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -98,3 +115,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, *words) -> None:
         pass
+
+
+if __name__ == "__main__":
+    main()

@@ -18,8 +18,11 @@ from pathlib import Path
 
 import lab
 import lab_releases
+import lab_watch
 import pytest
 from lab import Host, Lab, Played
+from lab_watch import Watch
+from proxmox_serving import SECRET
 
 pytestmark = pytest.mark.story
 
@@ -28,6 +31,7 @@ QUESTION = "Say hello in one short sentence."
 DOUBLE_WITHIN_S = 30
 READY_WITHIN_S = 60
 STORY_WITHIN_S = 360
+CANARY = "canary-of-the-environment-4711"
 
 
 @dataclass
@@ -47,6 +51,8 @@ class Story:
     node_checked: Played
     pids: tuple[str, str]
     hosts: dict[str, Host]
+    watch: Watch
+    folder: Path
 
 
 @pytest.fixture(scope="module")
@@ -60,14 +66,21 @@ def story(tmp_path_factory) -> Iterator[Story]:
         releases = parts.enter_context(lab_releases.serving(site.gateway))
         site.variables["LLMGW_LAB_RELEASES"] = releases.url
         proxmox = parts.enter_context(proxmox_double(site, node))
-        yield play(site, control, node, words=("-e", "name=node05", "-e", f"@{proxmox}"), at=began)
+        watch = parts.enter_context(lab_watch.watching(control, node))
+        words = ("-e", "name=node05", "-e", f"@{proxmox}")
+        seen = play(site, control, node, words=words, at=began)
+        watch.stop()
+        yield Story(**seen, watch=watch, folder=site.folder)
 
 
-def play(site: Lab, control: Host, node: Host, *, words: tuple[str, ...], at: float) -> Story:
+def play(site: Lab, control: Host, node: Host, *, words: tuple[str, ...], at: float) -> dict:
     """What an operator does on the first day, and a second time."""
     seen: dict = {"hosts": {"control01": control, "node05": node}}
-    seen["blank_control"] = site.play("control-plane.yml", "--check", "--diff")
-    seen["control"] = site.play("control-plane.yml")
+    secrets = site.folder / "secrets.json"
+    secrets.write_text(json.dumps({"control_environment": {"HF_TOKEN": CANARY}}))
+    first = ("control-plane.yml", "-e", f"@{secrets}")
+    seen["blank_control"] = site.play(*first, "--check", "--diff")
+    seen["control"] = site.play(*first)
     seen["blank_node"] = site.play("add-node.yml", *words, "--check", "--diff")
     seen["node"] = site.play("add-node.yml", *words)
     node.put(lab.model_file(), f"/srv/models/{lab.MODEL}")
@@ -76,15 +89,15 @@ def play(site: Lab, control: Host, node: Host, *, words: tuple[str, ...], at: fl
     seen["took_s"] = time.monotonic() - at
     before = engine_pid(node)
     plays = {
-        "control_again": ("control-plane.yml",),
+        "control_again": first,
         "node_again": ("add-node.yml", *words),
-        "control_checked": ("control-plane.yml", "--check", "--diff"),
+        "control_checked": (*first, "--check", "--diff"),
         "node_checked": ("add-node.yml", *words, "--check", "--diff"),
     }
     with ThreadPoolExecutor(2) as pool:
         seen |= zip(plays, pool.map(lambda one: site.play(*one), plays.values()), strict=True)
     seen["pids"] = (before, engine_pid(node))
-    return Story(**seen)
+    return seen
 
 
 def test_a_trial_run_on_a_blank_machine_is_green_and_writes_nothing(story):
@@ -159,6 +172,20 @@ def test_keys_are_readable_to_their_owner_only(story):
     assert found == modes
 
 
+def test_no_key_was_readable_to_others_at_any_moment(story):
+    assert story.watch.open_keys == set()
+
+
+def test_no_secret_is_in_process_lists_logs_or_what_the_controller_keeps(story):
+    found = {
+        (secret[:24], place)
+        for secret in secrets_of(story)
+        for place, text in places(story)
+        if secret in text
+    }
+    assert found == set()
+
+
 def test_the_units_say_what_lets_engines_and_streams_live_on(story):
     for name, unit in (("control01", "llmgw-server"), ("node05", "llmgw-agent")):
         shown = story.hosts[name].run("systemctl", "show", unit, "-p", "KillMode,Restart,User")
@@ -175,6 +202,34 @@ def test_an_agent_host_has_no_packages_of_a_server(story):
 
 def test_the_story_is_short(story):
     assert story.took_s < STORY_WITHIN_S
+
+
+def secrets_of(story: Story) -> list[str]:
+    """What nobody may see: planted canaries, and a line of every private key."""
+    keys = {
+        "control01": ("/etc/llmgw/pki/ca.key", "/etc/llmgw/server-key.pem"),
+        "node05": ("/etc/llmgw/agent-key.pem",),
+    }
+    lines = [
+        story.hosts[name].run("sed", "-n", "2p", path).strip()
+        for name, paths in keys.items()
+        for path in paths
+    ]
+    assert all(len(line) == 64 for line in lines)
+    return [CANARY, SECRET, *lines]
+
+
+def places(story: Story) -> Iterator[tuple[str, str]]:
+    """Where a secret might have got to, but for the files that hold it."""
+    yield "process list", "\n".join(story.watch.commands)
+    yield "output of the playbooks", (story.folder / "plays.log").read_text()
+    for file in (story.folder / "home").rglob("*"):
+        if file.is_file():
+            yield str(file), file.read_bytes().decode(errors="replace")
+    for name, host in story.hosts.items():
+        yield f"journal of {name}", host.run("journalctl", "--no-pager", "--output=cat")
+        left = "cat $(find /tmp /var/tmp /root /home -type f) </dev/null 2>/dev/null || true"
+        yield f"left on {name}", host.run("sh", "-c", left)
 
 
 @contextlib.contextmanager

@@ -94,9 +94,7 @@ class Workshop:
         what the target's answer adds is asked for by name, until nothing is missing.
         """
         flags = ["--only-binary=:all:", "--dest", str(into), *_wheels.pip_flags(target)]
-        constraints = _constraints(self.source)
-        if constraints.is_file():
-            flags += ["--constraint", str(constraints)]
+        flags += self._constraint_flags(target, into.with_name("constraints.txt"))
         extras = f"[{','.join(target.extras)}]" if target.extras else ""
         wanted = [f"llmgw{extras} @ {own.as_uri()}", "pip"]
         for _round in range(_ROUNDS):
@@ -107,6 +105,13 @@ class Workshop:
                 return wheels
             wanted += sorted(missing)
         raise WheelhouseError(f"pip brings everything but {', '.join(sorted(missing))}")
+
+    def _constraint_flags(self, target: Target, file: Path) -> list[str]:
+        written = _constraints(self.source)
+        if not written.is_file():
+            return []
+        file.write_text(_wheels.pinned(written.read_text(encoding="utf-8"), target))
+        return ["--constraint", str(file)]
 
     def _pip(self, *words: str) -> None:
         command = [self.python, "-m", "pip", "--quiet", "--disable-pip-version-check", *words]

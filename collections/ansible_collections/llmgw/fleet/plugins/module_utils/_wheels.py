@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,6 +74,13 @@ def pip_flags(wanted: Target) -> list[str]:
     return flags
 
 
+def pinned(constraints: str, wanted: Target) -> str:
+    """The constraints that hold on the target; pip would ask its own Python which do."""
+    lines = [line for line in constraints.splitlines() if line.strip() and line[0] != "#"]
+    holding = [line for line in map(Requirement, lines) if _applies(line, wanted, ())]
+    return "".join(f"{line.name}{line.specifier}\n" for line in holding)
+
+
 def missing(wheels: Sequence[Path], wanted: Target) -> set[str]:
     """What these wheels require on the target and none of them is."""
     present = {name_of(wheel) for wheel in wheels}
@@ -101,7 +108,7 @@ def version_of(wheel: Path) -> str:
     return wheel.name.split("-", 2)[1]
 
 
-def _applies(requirement: Requirement, wanted: Target, extras: Sequence[str]) -> bool:
+def _applies(requirement: Requirement, wanted: Target, extras: Collection[str]) -> bool:
     if requirement.marker is None:
         return True
     environment = _environment(wanted)
