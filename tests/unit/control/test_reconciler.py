@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from llmgw.control.leadership.elector import SoleLeader
@@ -43,7 +41,8 @@ async def pass_time(stage, *, seconds, heard):
         stage.clock.advance(3)
         for node_id in heard:
             assert stage.reconciler.heartbeat(node_id, HeartbeatFacts())
-        await asyncio.sleep(0.03)
+        stage.reconciler.wake()
+        await stage.until(lambda: stage.reconciler._pass_at == stage.clock.monotonic())
 
 
 async def test_model_is_placed_started_and_published():
