@@ -58,7 +58,6 @@ def message(done):
     """The one message in which the play ended."""
     assert done.returncode == 2, done.stdout + done.stderr
     assert done.stdout.count("FAILED!") == 1, done.stdout
-    print(done.stdout)
     return json.dumps(done.stdout.partition("FAILED! =>")[2])
 
 

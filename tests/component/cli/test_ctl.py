@@ -80,8 +80,10 @@ def test_models_show_reason_and_last_failure_under_what_is_missing(admin):
         "big     ready      1 of 1  gpu       declared             for long answers",
         "huge    unplaced   0 of 2  gpu, cpu  declared             -",
         "  no node has 8 free cards of class h100-80g",
-        "  huge-99999999 failed 1m05s ago on gpu01: the engine ended while it loaded (exit code 1); "
-        'it said: "CUDA out of memory"',
+        (
+            "  huge-99999999 failed 1m05s ago on gpu01: "
+            'the engine ended while it loaded (exit code 1); it said: "CUDA out of memory"'
+        ),
         "off     off        0 of 0  none      declared             -",
         "small   loading    0 of 1  cpu       declared             -",
         "  cpu01 is fetching small.gguf: 3.0 GiB of 4.0 GiB (75 %)",
