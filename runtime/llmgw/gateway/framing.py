@@ -10,6 +10,7 @@ end never reaches a client.
 
 from __future__ import annotations
 
+import functools
 from typing import Protocol
 
 _CRLF = b"\r\n"
@@ -141,7 +142,17 @@ class ChunkedFraming:
         self.has_payload = False
 
     def feed(self, data: bytes) -> int:
-        """See ``Framing``."""
+        """See ``Framing``; a read that is one whole chunk takes no loop."""
+        if not (self._skip_bytes or self._line or self._in_trailer) and self._pieces is None:
+            end = data.find(_CRLF)
+            if end > 0:
+                length = _length(data[:end])
+                if length and end + 4 + length == len(data) and data[-2:] == _CRLF:
+                    self.has_payload = True
+                    return len(data)
+        return self._feed_any(data)
+
+    def _feed_any(self, data: bytes) -> int:
         if self._pieces is not None:
             self._pieces.clear()
         if not self._line:
@@ -232,6 +243,7 @@ class ChunkedFraming:
         return len(data)
 
 
+@functools.lru_cache(maxsize=1024)
 def _length(line: bytes) -> int:
     digits = line if line.isalnum() else line.partition(b";")[0].rstrip(b" \t")
     if not 0 < len(digits) <= _MAX_SIZE_DIGITS or digits.translate(None, _HEX_DIGITS):

@@ -21,6 +21,10 @@ from llmgw.kit import logs
 _log = logs.get(__name__)
 
 _TAIL_BYTES = 1024
+_END_OF_ONE = b"\n\n\r\n"
+_AFTER_SIZE = 6
+"""Where the size line of a chunk has ended; no event is so short."""
+
 _CHUNK_BORDER = re.compile(rb"\r\n[0-9a-fA-F]+\r\n")
 _OWN_END = re.compile(rb'(?:\A|\n)data: ?\[DONE\]|"finish_reason": ?"')
 
@@ -134,13 +138,17 @@ class Relay:
 
     def _follow(self, data: bytes) -> None:
         """Count events and keep the end of the stream, at least ``_TAIL_BYTES`` of it."""
-        self.events += data.count(b"\n\n")
-        if data[:1] == b"\n" and self._tail[-1:] == b"\n":
-            self.events += 1
-        if len(self._tail) > _TAIL_BYTES:
-            self._tail_before, self._tail = self._tail, data
+        tail = self._tail
+        if data.endswith(_END_OF_ONE) and data.find(b"\n", _AFTER_SIZE) == len(data) - 4:
+            self.events += 1  # one event in one chunk, as most reads are: cheaper than to count
         else:
-            self._tail += data
+            self.events += data.count(b"\n\n")
+            if data[:1] == b"\n" and tail[-1:] == b"\n":
+                self.events += 1
+        if len(tail) > _TAIL_BYTES:
+            self._tail_before, self._tail = tail, data
+        else:
+            self._tail = tail + data
 
     def _has_said_end(self) -> bool:
         """Whether the stream ended by its own word: ``[DONE]`` or a reason why it finished."""
