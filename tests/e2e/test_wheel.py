@@ -86,4 +86,4 @@ def test_the_server_starts_from_the_wheel(installed):
     assert "--endpoint" in run(programs / "llmgw", "server", "--help")
     code, said = refusal(programs / "llmgw", "up")
     assert code == 2
-    assert "pip install 'llmgw[server,agent]'" in said
+    assert "pip install 'llmgw[server,agent,local]'" in said
