@@ -162,7 +162,7 @@ class Lab:
             "LANG": "C.UTF-8",
             "ANSIBLE_NOCOLOR": "true",
             "ANSIBLE_SSH_CONTROL_PATH_DIR": str(self.sockets),
-            "ANSIBLE_CALLBACK_PLUGINS": str(ROOT / "tests" / "ansible" / "callback_plugins"),
+            "ANSIBLE_CALLBACK_PLUGINS": str(ROOT / "tests" / "ansible" / "lab_callbacks"),
             "ANSIBLE_CALLBACKS_ENABLED": "stop_after",
             "ANSIBLE_INVENTORY": "../inventories/lab",
             "LLMGW_LAB": str(self.folder),

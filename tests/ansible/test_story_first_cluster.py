@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import lab
+import lab_proxmox
 import lab_releases
 import lab_watch
 import pytest
@@ -26,11 +25,12 @@ from proxmox_serving import SECRET
 
 pytestmark = pytest.mark.story
 
-HERE = Path(__file__).parent
 QUESTION = "Say hello in one short sentence."
-DOUBLE_WITHIN_S = 30
 READY_WITHIN_S = 60
 STORY_WITHIN_S = 360
+NO_WAY_OUT = ("ip", "route", "del", "default")
+"""Hosts reach each other and this machine, and nothing beyond."""
+
 CANARY = "canary-of-the-environment-4711"
 
 
@@ -62,10 +62,11 @@ def story(tmp_path_factory) -> Iterator[Story]:
         site = parts.enter_context(lab.opened(tmp_path_factory.mktemp("lab")))
         began = time.monotonic()
         control = site.boot("control01", last=10)
+        control.run(*NO_WAY_OUT)
         node = site.create("node05", last=145)
         releases = parts.enter_context(lab_releases.serving(site.gateway))
         site.variables["LLMGW_LAB_RELEASES"] = releases.url
-        proxmox = parts.enter_context(proxmox_double(site, node))
+        proxmox = parts.enter_context(lab_proxmox.running(site, node, then=NO_WAY_OUT))
         watch = parts.enter_context(lab_watch.watching(control, node))
         words = ("-e", "name=node05", "-e", f"@{proxmox}")
         seen = play(site, control, node, words=words, at=began)
@@ -230,43 +231,6 @@ def places(story: Story) -> Iterator[tuple[str, str]]:
         yield f"journal of {name}", host.run("journalctl", "--no-pager", "--output=cat")
         left = "cat $(find /tmp /var/tmp /root /home -type f) </dev/null 2>/dev/null || true"
         yield f"left on {name}", host.run("sh", "-c", left)
-
-
-@contextlib.contextmanager
-def proxmox_double(site: Lab, node: Host) -> Iterator[Path]:
-    """The double runs while the block does; yields the file that tells a playbook where."""
-    folder, starter = site.folder / "proxmox", site.folder / "start-vm"
-    starter.write_text(
-        "#!/bin/sh -e\n"
-        f"export CONTAINERS_CONF={lab.SHARED / 'containers.conf'}\n"
-        f"podman start {node.container}\n"
-        "sleep 2\n"
-        f"podman exec {node.container} systemctl is-system-running --wait\n"
-        f'echo "$VM_SSH_KEYS" | podman exec -i {node.container} sh -ec \''
-        "install -d -m 0700 -o ops -g ops ~ops/.ssh; cat > ~ops/.ssh/authorized_keys; "
-        "chown ops: ~ops/.ssh/authorized_keys'\n"
-    )
-    starter.chmod(0o755)
-    program = [sys.executable, str(HERE / "proxmox_serving.py"), str(folder)]
-    with (site.folder / "proxmox.log").open("w") as log:
-        double = subprocess.Popen(
-            [*program, "--on-start", str(starter)], stdout=log, stderr=log, cwd=HERE
-        )
-    try:
-        yield wait_for(folder / "endpoint.json", double)
-    finally:
-        double.terminate()
-        double.wait(DOUBLE_WITHIN_S)
-
-
-def wait_for(file: Path, process: subprocess.Popen) -> Path:
-    """The file, once the process has written it."""
-    deadline = time.monotonic() + DOUBLE_WITHIN_S
-    while not file.is_file():
-        assert process.poll() is None, "the Proxmox double ended"
-        assert time.monotonic() < deadline, f"no {file}"
-        time.sleep(0.2)
-    return file
 
 
 def first_answer(control: Host) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import lab
+import lab_proxmox
 import pytest
 from lab_streams import streaming
 
@@ -74,6 +75,30 @@ def test_a_renewed_certificate_is_used_and_the_engine_goes_on(cluster, streams):
     assert renewed.rc == 0, renewed.output
     assert serial_of(node) != serial
     assert cluster.engine_pids(node) == engines
+
+
+def test_a_machine_is_made_and_left_at_that_when_it_is_not_to_be_onboarded(cluster):
+    host = cluster.site.create("node07", last=147)
+    with lab_proxmox.running(cluster.site, host) as proxmox:
+        words = ("-e", "name=node07", "-e", "onboard=false", "-e", f"@{proxmox}")
+        made = cluster.site.play("add-node.yml", *words)
+        again = cluster.site.play("add-node.yml", *words)
+    assert made.rc == 0, made.output
+    assert "ansible-playbook add-node.yml -e name=node07 -e provision=false" in made.output
+    assert again.rc == 0, again.output
+    assert again.changed == 0, again.changes()
+    assert cluster.seen("node07") == {}
+    assert host.run("ls", "/opt").strip() == ""
+
+
+def test_a_trial_run_on_a_blank_machine_is_green_and_writes_nothing(cluster):
+    host = cluster.machine("node14", last=154)
+    tried = cluster.site.play(
+        "add-node.yml", "-e", "node_name=node14", "-e", "provision=false", "--check", "--diff"
+    )
+    assert tried.rc == 0, tried.output
+    assert host.run("ls", "/opt").strip() == ""
+    assert cluster.seen("node14") == {}
 
 
 def test_everything_verifies_and_a_planted_fault_turns_one_check_red(cluster):

@@ -69,6 +69,20 @@ def test_a_program_that_lacks_a_library_is_named_with_it(cluster, machine):
     assert cluster.seen("node12")["state"] == "ready"
 
 
+def test_a_wheel_that_was_tampered_with_is_refused_on_the_host(cluster, machine):
+    bundle = cluster.site.folder / "bundle"
+    bundle.mkdir(exist_ok=True)
+    (archive,) = (cluster.site.folder / "wheelhouse").glob("*-cp311-*-agent+local-*.tar")
+    content = bytearray(archive.read_bytes())
+    content[len(content) // 2] ^= 1
+    (bundle / archive.name).write_bytes(content)
+    refused = cluster.add("node12", fleet_bundle=str(bundle))
+    assert refused.rc == 2
+    assert "FAILED" in refused.failure
+    assert "wheels/" in refused.failure
+    assert machine.run("ls", "/opt/llmgw").split() == ["releases"]
+
+
 def test_an_agent_that_does_not_register_is_shown_with_its_last_lines(cluster, machine):
     failed = cluster.add("node12", agent_overrides={"node_id": "node13"}, fleet_start_wait_s=10)
     assert failed.rc == 2
@@ -123,7 +137,8 @@ def clean(host):
     host.run(
         "sh",
         "-c",
-        "systemctl disable --now llmgw-agent; pkill -f llmgw; "
+        "systemctl kill --kill-whom=all --signal=KILL llmgw-agent; "
+        "systemctl disable --now llmgw-agent; "
         "rm -rf /opt/llmgw /etc/llmgw /var/lib/llmgw* /usr/local/bin/llmgw "
         "/etc/systemd/system/llmgw-agent.service; systemctl daemon-reload",
         is_checked=False,
