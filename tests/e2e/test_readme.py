@@ -42,9 +42,15 @@ def test_the_curl_line_streams_an_answer(url):
 
 
 def test_the_python_lines_print_an_answer(url):
+    """A model of random weights ends its answer at the first token now and then: three tries."""
     program = example("python", "OpenAI").replace(THERE, url)
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip()
+    said = ""
+    for _ in range(3):
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        said = done.stdout.strip()
+        if said:
+            break
+    assert said
