@@ -17,12 +17,14 @@ START_WITHIN_S = 30
 
 STARTER = """\
 #!/bin/sh -e
-# What a VM is when Proxmox has started it: cloud-init let in who was named.
+# What a VM is when Proxmox has started it: sshd runs, and after a while cloud-init has let in who
+# was named.
 export CONTAINERS_CONF={conf}
 podman start {container}
 sleep 2
 podman exec {container} systemctl is-system-running --wait
 {then}
+sleep 2
 echo "$VM_SSH_KEYS" | podman exec -i {container} sh -ec '
     install -d -m 0700 -o ops -g ops ~ops/.ssh
     cat > ~ops/.ssh/authorized_keys

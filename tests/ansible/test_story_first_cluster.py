@@ -81,9 +81,9 @@ def play(site: Lab, control: Host, node: Host, *, words: tuple[str, ...], at: fl
     secrets.write_text(json.dumps({"control_environment": {"HF_TOKEN": CANARY}}))
     first = ("control-plane.yml", "-e", f"@{secrets}")
     seen["blank_control"] = site.play(*first, "--check", "--diff")
-    seen["control"] = site.play(*first)
+    seen["control"] = made(site.play(*first))
     seen["blank_node"] = site.play("add-node.yml", *words, "--check", "--diff")
-    seen["node"] = site.play("add-node.yml", *words)
+    seen["node"] = made(site.play("add-node.yml", *words))
     node.put(lab.model_file(), f"/srv/models/{lab.MODEL}")
     seen["answer"] = first_answer(control)
     seen["nodes"] = json.loads(control.run("llmgw", "ctl", "nodes", "--json"))["nodes"]
@@ -99,6 +99,12 @@ def play(site: Lab, control: Host, node: Host, *, words: tuple[str, ...], at: fl
         seen |= zip(plays, pool.map(lambda one: site.play(*one), plays.values()), strict=True)
     seen["pids"] = (before, engine_pid(node))
     return seen
+
+
+def made(played: Played) -> Played:
+    """A play without which the story cannot go on."""
+    assert played.rc == 0, played.output
+    return played
 
 
 def test_a_trial_run_on_a_blank_machine_is_green_and_writes_nothing(story):
