@@ -63,9 +63,12 @@ def message(done):
 
 def test_all_of_it_is_in_one_message_and_proxmox_was_only_read(site):
     site.double.add_vm(145, "db1", status="running")
+    site.double.storages["local"]["volumes"].clear()
     began = time.monotonic()
-    said = message(add_node(site, "-e", "name=node05"))
+    said = message(add_node(site, "-e", '{"names": ["node05", "node06", "Node_7"]}'))
     assert "VMID 145 is taken by the VM db1 on pve1 (running)" in said
+    assert f"the storage local on pve1 holds no image {NOBLE}" in said
+    assert "Node_7'' is no node name" in said
     assert "has no authority that could sign for a node" in said
     assert "The control plane on control01 does not answer" in said
     assert site.writes == []
