@@ -7,7 +7,7 @@ BIN := .venv/bin
 PIP := $(BIN)/pip --quiet --disable-pip-version-check
 CONTROLLER := .venv-controller
 
-.PHONY: pins up test slow check format proto docs controller test-ansible check-ansible test-story test-fleet ci
+.PHONY: pins up test slow check format proto docs controller test-ansible check-ansible test-story test-fleet test-engine ci
 
 up: .venv/up.stamp $(MODEL) ## start everything here; ONCE=1 asks QUESTION, prints the answer and ends
 	$(BIN)/llmgw up --data $(DATA) $(if $(ONCE),--once "$(QUESTION)")
@@ -54,9 +54,14 @@ pins: .venv/dev.stamp ## write the versions that hosts get anew
 test-story: $(CONTROLLER)/stamp .venv/dev.stamp ## booted hosts, the short story
 	$(CONTROLLER)/bin/pytest -m "story and not slow" tests/ansible
 
-test-fleet: $(CONTROLLER)/stamp .venv/dev.stamp ## booted hosts, each role and all stories
+test-fleet: $(CONTROLLER)/stamp .venv/dev.stamp ## booted hosts, each role and all stories, with a genuine llama-server
 	PATH=$(CURDIR)/$(CONTROLLER)/bin:$$PATH molecule/shared/run.sh roles_default roles_alternative
-	$(CONTROLLER)/bin/pytest -m story tests/ansible
+	program=$$(.make/llama_server.sh $(BIN)/pip) && \
+	LLMGW_TEST_LLAMA_SERVER=$$program $(CONTROLLER)/bin/pytest -m story tests/ansible
+
+test-engine: .venv/dev.stamp ## the contract of engines, with a genuine llama-server too
+	program=$$(.make/llama_server.sh $(BIN)/pip) && \
+	LLMGW_TEST_LLAMA_SERVER=$$program $(BIN)/pytest tests/contract/engine
 
 ci:
 	.ci/run

@@ -59,7 +59,7 @@ class Cluster:
 
     def engine_pids(self, host: Host) -> list[str]:
         """The engines of a node."""
-        return host.run("pgrep", "-f", "llmgw llama-server", is_checked=False).split()
+        return host.run("pgrep", "-f", "llama-server.*--port", is_checked=False).split()
 
     def _inventory(self) -> Path:
         """The fleet as the control plane knows it, as a source of hosts."""
@@ -85,6 +85,8 @@ def running(folder: Path) -> Iterator[Cluster]:
         control = site.boot("control01", last=10)
         releases = parts.enter_context(lab_releases.serving(site.gateway))
         site.variables["LLMGW_LAB_RELEASES"] = releases.url
+        if genuine := lab_releases.genuine_archive():
+            releases.add(lab_releases.ASSET, genuine)
         cluster = Cluster(site=site, control=control, releases=releases)
         made = site.play("control-plane.yml")
         assert made.rc == 0, made.output

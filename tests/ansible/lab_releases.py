@@ -1,8 +1,9 @@
 """A release site for the lab: it answers as GitHub does, and has one release of llama.cpp.
 
-What the archive holds is the launcher of ``llmgw[local]``, which is llama.cpp's own server, under
-the name and in the folders that a release has; the real site is out of reach of a test. As a
-program it writes a folder as mirrors and bundles have it.
+What the archive holds is the launcher of ``llmgw[local]``, which is llama.cpp's own server, or the
+genuine ``llama-server`` that ``LLMGW_TEST_LLAMA_SERVER`` names, under the name and in the folders
+that a release has; the real site is out of reach of a test. As a program it writes a folder as
+mirrors and bundles have it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import hashlib
 import http.server
 import io
 import json
+import os
 import sys
 import tarfile
 import threading
@@ -23,7 +25,7 @@ from pathlib import Path
 VERSION = "b10991"
 ASSET = f"llama-{VERSION}-bin-ubuntu-x64.tar.gz"
 REPO = "ggml-org/llama.cpp"
-LAUNCHER = """\
+LAUNCHER = b"""\
 #!/bin/sh
 # llama.cpp's server out of the package xllamacpp.
 case "$1" in
@@ -61,17 +63,23 @@ class ReleaseSite:
         return self.files.get(path.removeprefix(f"/{REPO}/releases/download/{VERSION}/"))
 
 
-def launcher_archive(program: str = LAUNCHER) -> bytes:
+def genuine_archive() -> bytes | None:
+    """A release archive with the genuine program, where this machine has it."""
+    named = os.environ.get("LLMGW_TEST_LLAMA_SERVER")
+    return launcher_archive(Path(named).read_bytes()) if named else None
+
+
+def launcher_archive(program: bytes = LAUNCHER) -> bytes:
     """A release archive with this program as its llama-server."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
-        for name, text, mode in (
+        for name, content, mode in (
             ("build/bin/llama-server", program, 0o755),
-            ("build/bin/LICENSE", "MIT License\n", 0o644),
+            ("build/bin/LICENSE", b"MIT License\n", 0o644),
         ):
             member = tarfile.TarInfo(name)
-            member.size, member.mode = len(text.encode()), mode
-            archive.addfile(member, io.BytesIO(text.encode()))
+            member.size, member.mode = len(content), mode
+            archive.addfile(member, io.BytesIO(content))
     return buffer.getvalue()
 
 

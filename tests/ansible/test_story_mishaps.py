@@ -54,7 +54,7 @@ def test_a_release_with_another_digest_is_refused_and_the_node_stays_cordoned(cl
 
 
 def test_a_program_that_lacks_a_library_is_named_with_it(cluster, machine):
-    program = "#!/bin/sh\necho 'cannot open libfoo.so.1' >&2\nexit 127\n"
+    program = b"#!/bin/sh\necho 'cannot open libfoo.so.1' >&2\nexit 127\n"
     broken = lab_releases.launcher_archive(program)
     good = cluster.releases.files[lab_releases.ASSET]
     cluster.releases.files[lab_releases.ASSET] = broken
