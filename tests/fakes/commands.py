@@ -30,9 +30,9 @@ def run(
 
 
 def start(*args: str, environ: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
-    """The running command; the caller ends it."""
+    """The running command, which Ctrl-C reaches wherever the tests run; the caller ends it."""
     return subprocess.Popen(
-        [sys.executable, "-m", "llmgw", *args],
+        ["env", "--default-signal=INT", sys.executable, "-m", "llmgw", *args],
         env=environment(environ),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
