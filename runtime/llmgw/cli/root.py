@@ -54,6 +54,11 @@ COMMANDS: Mapping[str, LazyCommand] = {
         attribute="engine",
         help="Install engines on this machine, check them, list them.",
     ),
+    "bench": LazyCommand(
+        module="llmgw.cli.bench_cmd",
+        attribute="bench",
+        help="Measure how many requests at once an OpenAI endpoint carries.",
+    ),
     "unit": LazyCommand(
         module="llmgw.cli.unit_cmd",
         attribute="unit",
