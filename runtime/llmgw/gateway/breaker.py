@@ -84,6 +84,14 @@ class Breaker:
         """Seconds until a probe may go; 0 when one may go now."""
         return 0.0 if self.is_closed else max(0.0, self.opened_at + self._open_s - now)
 
+    def reluctance(self, now: float) -> float:
+        """How much a half-open breaker is to be avoided: 1 when its wait is over, 0 a wait later.
+
+        It fades because else an endpoint would never be tried again while others have room.
+        """
+        since_s = now - self.opened_at - self._open_s
+        return min(max(1.0 - since_s / self._open_s, 0.0), 1.0)
+
     def _close(self) -> None:
         self._streak = 0
         self._open_s = self._rules.open_s

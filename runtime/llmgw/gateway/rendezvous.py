@@ -1,0 +1,30 @@
+"""Order endpoints by a hash of a key and each of them, so that workers choose alike; pure.
+
+``picking`` orders equals by it and ``sessions`` finds a session's home: nothing is remembered or
+told, and an endpoint that comes or goes moves only the keys that are its own.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+_32_BITS = 0xFFFFFFFF
+_GOLDEN_RATIO = 0x9E3779B1
+_ODD = 0x85EBCA6B
+
+
+def salt(endpoint_id: str) -> int:
+    """The endpoint's share in its ranks."""
+    return zlib.crc32(endpoint_id.encode())
+
+
+def mix(key: bytes) -> int:
+    """The key's share in the ranks."""
+    return zlib.crc32(key)
+
+
+def rank(salt: int, mixed: int) -> int:
+    """How far in front an endpoint is for a key; the highest is first."""
+    # Without the shift between them the multiplications would leave ranks that all keys share.
+    rank = (salt ^ mixed) * _GOLDEN_RATIO & _32_BITS
+    return (rank ^ rank >> 15) * _ODD & _32_BITS
