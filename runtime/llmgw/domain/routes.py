@@ -6,6 +6,9 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+EXTERNAL = "external"
+"""The engine of an endpoint that is a provider's: nothing is known of it but its answers."""
+
 
 class EndpointState(enum.StrEnum):
     """Whether new work may go there."""

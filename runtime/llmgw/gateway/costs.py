@@ -94,13 +94,15 @@ class CostRules:
 class Standing:
     """An endpoint as its engine described it last, in the shape that costs are made from.
 
-    ``seen`` is what ran and waited there, ``capacity`` how many it runs at a time, ``drain`` how
-    many it ends a second, ``kv`` the share of its cache in use; ``None`` where it is not known.
+    ``seen`` is what ran and waited there, ``capacity`` how many it runs at a time, ``share`` what
+    its part of all load is proportional to, ``drain`` how many it ends a second, ``kv`` the part of
+    its cache that is in use; ``None`` where that is not known.
     """
 
     seen: float = 0.0
     waiting: float = 0.0
     capacity: float = 8.0
+    share: float = 8.0
     kv: float | None = None
     drain: float | None = None
     is_stale: bool = True
@@ -108,9 +110,21 @@ class Standing:
     target_waiting: float = 4.0
     kv_ceiling: float = 0.9
 
+    @classmethod
+    def unseen(cls, *, weight: float, is_external: bool, rules: CostRules) -> Standing:
+        """That of an endpoint which no scrape described lately; an external one never is."""
+        return cls(
+            capacity=rules.default_capacity * weight,
+            share=rules.default_capacity * weight,
+            is_stale=not is_external,
+            is_external=is_external,
+            target_waiting=rules.target_waiting,
+            kv_ceiling=rules.kv_ceiling,
+        )
+
     def queue_at(self, load: float) -> float:
         """How many wait there, or will once the load has arrived."""
-        return max(self.waiting, load - self.capacity)
+        return 0.0 if self.is_external else max(self.waiting, load - self.capacity)
 
     def saturation_at(self, load: float) -> float:
         """How full it is with ``load`` requests; at 1 it has as many as it can take and be well."""
@@ -130,7 +144,7 @@ class Curve:
     def __init__(self, standing: Standing, weights: Weights) -> None:
         self._standing = standing
         self._weights = weights
-        self.slope = weights.load / standing.capacity
+        self.slope = weights.load / standing.share
         self.level_until = standing.capacity + standing.waiting
         self.toll = self.toll_at(0.0)
 

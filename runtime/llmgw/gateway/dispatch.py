@@ -220,12 +220,13 @@ class Dispatch:
         if exchange.attempts and now >= self._deadline():
             self._refuse(_too_late(owners))
             return
-        live = picking.pick(owners, tried=self._tried, now=now, key=exchange.request_key)
-        if live is not None:
+        wish = picking.Wish(exchange.request_key)
+        if (picked := picking.pick(owners, tried=self._tried, now=now, wish=wish)) is not None:
+            live = picked.choice
             breaker = live.breaker
             self._send_to(live, _ORDINARY if breaker.is_closed else breaker.take(now))
-        elif (live := picking.pick_last_resort(owners, tried=self._tried)) is not None:
-            self._send_to(live, live.breaker.take(now, is_forced=True))
+        elif last := picking.pick_last_resort(owners, tried=self._tried, wish=wish):
+            self._send_to(last, last.breaker.take(now, is_forced=True))
         else:
             self._end_round(owners, now)
 

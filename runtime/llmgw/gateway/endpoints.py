@@ -7,12 +7,14 @@ one that comes back under another address is another process and starts afresh.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Mapping
 
-from llmgw.domain.routes import Endpoint, EndpointState, RouteTable
+from llmgw.domain.routes import EXTERNAL, Endpoint, EndpointState, RouteTable
 from llmgw.errors import Invalid
-from llmgw.gateway import headers, picking
+from llmgw.gateway import costs, headers, rendezvous
 from llmgw.gateway.breaker import Breaker, BreakerRules, Outcome, Permit
+from llmgw.gateway.costs import CostRules, Curve, Standing
 from llmgw.gateway.pool import Address, Pool
 from llmgw.kit import logs
 
@@ -24,17 +26,22 @@ class LiveEndpoint:
 
     __slots__ = (
         "_address",
+        "_cost_rules",
         "_fields",
         "_now",
         "_request_lines",
         "breaker",
+        "context_length",
+        "curves",
         "facts",
+        "incarnation",
         "inflight",
         "is_listed",
         "is_ready",
         "pool",
         "priority",
         "salt",
+        "standing",
         "weight",
     )
 
@@ -42,16 +49,20 @@ class LiveEndpoint:
         self,
         facts: Endpoint,
         *,
+        incarnation: int,
         rules: BreakerRules,
+        cost_rules: CostRules,
         dial_timeout_s: float,
         now: Callable[[], float],
     ) -> None:
-        """Raises ``Invalid`` for an address that cannot be dialled."""
+        """``incarnation`` is a number of its own; raises ``Invalid`` for an undialable address."""
         self._address = Address.of(facts.url)
+        self._cost_rules = cost_rules
         self._now = now
         self.breaker = Breaker(rules)
         self.pool = Pool(self._address, dial_timeout_s=dial_timeout_s)
-        self.salt = picking.salt(facts.endpoint_id)
+        self.salt = rendezvous.salt(facts.endpoint_id)
+        self.incarnation = incarnation
         self.inflight = 0
         self.update(facts)
 
@@ -62,8 +73,14 @@ class LiveEndpoint:
         self.is_ready = facts.state is EndpointState.READY
         self.weight = facts.weight or 1.0
         self.priority = facts.priority
+        self.context_length = facts.context_length
+        self._stand()
         self._fields = headers.of_endpoint(facts, host=self._address.authority)
         self._request_lines: dict[bytes, bytes] = {}
+
+    def load(self) -> float:
+        """See ``picking.Choice``."""
+        return max(self.inflight, self.standing.seen)
 
     def leave(self) -> None:
         """It is no longer in the table; answers under way go on."""
@@ -87,16 +104,30 @@ class LiveEndpoint:
         """Tell the breaker how an attempt went that had ``permit``."""
         self.breaker.record(outcome, self._now(), permit=permit)
 
+    def _stand(self) -> None:
+        """Work out anew what requests cost it."""
+        self.standing = Standing.unseen(
+            weight=self.weight, is_external=self.facts.engine == EXTERNAL, rules=self._cost_rules
+        )
+        self.curves: Mapping[str, Curve] = costs.curves(self.standing)
+
 
 class Registry:
     """All live endpoints; ``owners`` says who lists a model now, in the order of their ids."""
 
     def __init__(
-        self, *, rules: BreakerRules, dial_timeout_s: float, now: Callable[[], float]
+        self,
+        *,
+        rules: BreakerRules,
+        cost_rules: CostRules | None = None,
+        dial_timeout_s: float,
+        now: Callable[[], float],
     ) -> None:
         self._rules = rules
+        self._cost_rules = cost_rules or CostRules()
         self._dial_timeout_s = dial_timeout_s
         self._now = now
+        self._incarnations = itertools.count(1)
         self._by_id: dict[str, LiveEndpoint] = {}
         self.owners: Mapping[str, tuple[LiveEndpoint, ...]] = {}
 
@@ -122,7 +153,12 @@ class Registry:
             return known
         try:
             return LiveEndpoint(
-                facts, rules=self._rules, dial_timeout_s=self._dial_timeout_s, now=self._now
+                facts,
+                incarnation=next(self._incarnations),
+                rules=self._rules,
+                cost_rules=self._cost_rules,
+                dial_timeout_s=self._dial_timeout_s,
+                now=self._now,
             )
         except Invalid as error:
             _log.error("endpoint_refused", endpoint=facts.endpoint_id, reason=error.message)
