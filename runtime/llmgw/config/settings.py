@@ -136,8 +136,78 @@ class LimitsSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class PrefixSettings:
+    """Sending a request where the beginning of its prompt is likely cached."""
+
+    enabled: bool = setting(
+        False,
+        "Follow prefixes; pays where all prompts in use do not fit one engine's cache.",
+    )
+    min_match: Bytes = setting(
+        64, "The shortest common beginning that is followed; shorter ones are chance.", at_least=32
+    )
+    match_ratio: float = setting(
+        0.3, "The share of the prompt's head that must be common.", at_least=0, at_most=1
+    )
+    balance_abs: float = setting(
+        8.0,
+        "A cache is given up for balance when its endpoint has more requests above the least "
+        "loaded one than this, and `balance_rel` holds as well.",
+        at_least=0,
+    )
+    balance_rel: float = setting(
+        1.5, "And when it has more than this many times the requests of that one.", at_least=1
+    )
+    ttl: Seconds = setting(
+        600.0,
+        "How long an answered prompt is remembered; engines forget by themselves.",
+        at_least=1,
+    )
+    max_nodes: int = setting(
+        100_000, "Beginnings that one worker remembers; the oldest go first.", at_least=16
+    )
+    head_bytes: Bytes = setting(
+        2048,
+        "How much of a prompt is compared; more where long system prompts are shared.",
+        at_least=64,
+        at_most=MIB,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class RouterSettings:
     """How the gateway carries a request."""
+
+    default_profile: Literal["chat", "batch", "long-context", "debug"] = setting(
+        "chat", "How endpoints are weighed for models that name no `routing_profile`."
+    )
+    session_header: str = setting(
+        "x-session-id",
+        "The request header whose value keeps requests at one endpoint; without it the body's "
+        "`prompt_cache_key` and then `user` do.",
+    )
+    session_load_factor: float = setting(
+        1.25,
+        "A session leaves an endpoint that has more than this many times its share of the load.",
+        at_least=1,
+    )
+    target_waiting: float = setting(
+        4.0,
+        "Requests waiting at an engine that count as full, as long as none was measured.",
+        at_least=0.1,
+    )
+    kv_ceiling: float = setting(
+        0.9,
+        "The share of an engine's KV cache in use that counts as full.",
+        at_least=0.05,
+        at_most=1,
+    )
+    default_capacity: float = setting(
+        8.0,
+        "Requests that an endpoint of weight 1 is taken to run at a time until more is known.",
+        at_least=1,
+    )
+    prefix: PrefixSettings = setting(PrefixSettings(), "Prompts that begin alike.")
 
     dispatch: DispatchSettings = setting(DispatchSettings(), "Attempts before the first byte.")
     breaker: BreakerSettings = setting(BreakerSettings(), "Endpoints that fail.")
