@@ -7,7 +7,7 @@ BIN := .venv/bin
 PIP := $(BIN)/pip --quiet --disable-pip-version-check
 CONTROLLER := .venv-controller
 
-.PHONY: pins up test slow check format proto docs controller test-ansible check-ansible test-story test-fleet test-engine ci
+.PHONY: pins up test slow soak check format proto docs controller test-ansible check-ansible test-story test-fleet test-engine ci
 
 up: .venv/up.stamp $(MODEL) ## start everything here; ONCE=1 asks QUESTION, prints the answer and ends
 	$(BIN)/llmgw up --data $(DATA) $(if $(ONCE),--once "$(QUESTION)")
@@ -16,7 +16,10 @@ test: .venv/dev.stamp ## the fast tests
 	$(BIN)/pytest -n 2 -m "not slow"
 
 slow: .venv/dev.stamp ## the others
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest -m "slow and not soak"
+
+soak: .venv/dev.stamp ## ten minutes of traffic, for what grows slowly
+	$(BIN)/pytest -m soak
 
 check: .venv/dev.stamp ## style, types, floors
 	$(BIN)/ruff format --check
