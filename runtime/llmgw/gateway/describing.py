@@ -22,6 +22,16 @@ class Description(msgspec.Struct, frozen=True):
 
     model: str = ""
     stream: bool | None = None
+    prompt_cache_key: Any = None
+    user: Any = None
+
+    @property
+    def session_hint(self) -> str:
+        """The name of the session that the request belongs to, as far as its body tells."""
+        for hint in (self.prompt_cache_key, self.user):
+            if isinstance(hint, str) and hint:
+                return hint
+        return ""
 
 
 _MISSING_MODEL = Refusal(Code.MISSING_MODEL, param="model")
@@ -61,7 +71,9 @@ def _describe_large(body: bytes) -> Description | Refusal:
         return _wrong_field("model")
     if stream is not None and not isinstance(stream, bool):
         return _wrong_field("stream")
-    return Description(model, stream) if model else _MISSING_MODEL
+    if not model:
+        return _MISSING_MODEL
+    return Description(model, stream, read.get("prompt_cache_key"), read.get("user"))
 
 
 def _wrong_type(message: str) -> Refusal:

@@ -17,6 +17,7 @@ from typing import Any
 from llmgw.config.settings import DispatchSettings
 from llmgw.domain.routes import ModelState, RoutedModel
 from llmgw.gateway import headers, picking
+from llmgw.gateway.affinity import Affinity
 from llmgw.gateway.attempt import Attempt
 from llmgw.gateway.breaker import Permit
 from llmgw.gateway.describing import rewrite_model
@@ -51,6 +52,7 @@ class Surroundings:
 
     settings: DispatchSettings
     registry: Registry
+    affinity: Affinity
     meter: Meter
     now: Callable[[], float]
     new_id: Callable[[], str]
@@ -73,6 +75,7 @@ class Dispatch:
         "_shared",
         "_timer",
         "_tried",
+        "_wish",
     )
 
     def __init__(
@@ -94,6 +97,7 @@ class Dispatch:
         """Take the request on; from here on its client's connection talks to this object."""
         self._shared.meter.inflight += 1
         self._client.work = self
+        self._wish = self._shared.affinity.wish(self._exchange, self._model, self._shared.now())
         self._next()
 
     @property
@@ -186,6 +190,7 @@ class Dispatch:
         exchange, client = self._exchange, self._client
         exchange.status = status = head.status
         exchange.first_byte_at = self._shared.now()
+        self._learn()
         client.closes_after(exchange)
         answer = headers.answer_head(head, exchange) + body
         self._settle(_COMPLETED if status < 300 else _FAILED)
@@ -220,10 +225,12 @@ class Dispatch:
         if exchange.attempts and now >= self._deadline():
             self._refuse(_too_late(owners))
             return
-        wish = picking.Wish(exchange.request_key)
+        wish = self._wish
         if (picked := picking.pick(owners, tried=self._tried, now=now, wish=wish)) is not None:
             live = picked.choice
             breaker = live.breaker
+            if not exchange.attempts:
+                shared.affinity.count(picked.following)
             self._send_to(live, _ORDINARY if breaker.is_closed else breaker.take(now))
         elif last := picking.pick_last_resort(owners, tried=self._tried, wish=wish):
             self._send_to(last, last.breaker.take(now, is_forced=True))
@@ -280,6 +287,7 @@ class Dispatch:
             return
         exchange.status = attempt.head.status
         exchange.first_byte_at = self._shared.now()
+        self._learn()
         client.due_at = NEVER
         exchange.closes = client.closes_after(exchange) or framing.ends_at_close()
         head = headers.answer_head(attempt.head, exchange)
@@ -301,6 +309,12 @@ class Dispatch:
             relay.begin_with_last(head, data)
         else:
             relay.begin(head, data)
+
+    def _learn(self) -> None:
+        """An engine begins to answer: it has read the prompt, unless it complains."""
+        exchange, attempt, wish = self._exchange, self._attempt, self._wish
+        if wish.trail is not None and attempt is not None and exchange.status < 300:
+            self._shared.affinity.learn(wish, attempt.live.incarnation, exchange.first_byte_at)
 
     def _on_relayed(self, is_truncated: bool) -> None:  # noqa: FBT001 - the one word it brings
         self._exchange.is_truncated = is_truncated

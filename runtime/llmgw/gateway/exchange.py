@@ -49,7 +49,8 @@ class Exchange:
 
     Names of fields are in lower case and repeated fields are joined; ``path`` is decoded once and
     has no query; ``keeps_open`` says whether the client lets its connection outlive the answer,
-    ``closes`` that it will not; ``request_key`` is the id as it travels.
+    ``closes`` that it will not; ``request_key`` is the id as it travels; ``session_hint`` is what
+    the body says of its session.
     Times are monotonic seconds, 0 where the thing did not happen.
     """
 
@@ -79,6 +80,7 @@ class Exchange:
         "request_id",
         "request_key",
         "sent_at",
+        "session_hint",
         "started_at",
         "state",
         "status",
@@ -99,6 +101,7 @@ class Exchange:
         self.request_id = ""
         self.request_key = b""
         self.asked_name = ""
+        self.session_hint = ""
         self.is_stream = False
         # How it went
         self.model_name = ""

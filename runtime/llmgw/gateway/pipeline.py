@@ -56,6 +56,8 @@ class Pipeline:
         exchange.asked_name = described.model
         exchange.model_name = model.name
         exchange.is_stream = described.stream is True
+        if described.user is not None or described.prompt_cache_key is not None:
+            exchange.session_hint = described.session_hint
         Dispatch(client, exchange, model, self._surroundings).start()
 
     def _answer(self, client: Client, exchange: Exchange, answer: Answer | Refusal) -> None:

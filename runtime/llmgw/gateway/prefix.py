@@ -46,18 +46,20 @@ class Following(enum.StrEnum):
 class Trail:
     """What the tree knows of one head: the marks at each length of it, the longest last."""
 
-    __slots__ = ("_expired_at", "_head_bytes", "_rules", "_steps")
+    __slots__ = ("_expired_at", "_rules", "_steps", "head", "model")
 
     def __init__(
         self,
-        steps: Sequence[tuple[int, dict[int, float]]],
+        model: bytes,
+        head: bytes,
         *,
-        head_bytes: int,
+        steps: Sequence[tuple[int, dict[int, float]]],
         rules: PrefixRules,
         now: float,
     ) -> None:
+        self.model = model
+        self.head = head
         self._steps = steps
-        self._head_bytes = head_bytes
         self._rules = rules
         self._expired_at = now - rules.ttl_s
 
@@ -66,7 +68,7 @@ class Trail:
 
         0 and none where no match is long enough.
         """
-        rules, total = self._rules, self._head_bytes
+        rules, total = self._rules, len(self.head)
         least = max(rules.min_match_bytes, rules.match_ratio * total)
         for matched, marks in reversed(self._steps):
             if matched < least:
@@ -88,7 +90,7 @@ class Trail:
         self, chosen: int, *, holders: Collection[int], followed: Collection[int], home: int
     ) -> Following:
         """What to count; all four are indices: of holders, and of those that were worth it."""
-        if self._head_bytes < self._rules.min_match_bytes:
+        if len(self.head) < self._rules.min_match_bytes:
             return Following.NO_PREFIX
         if not holders:
             return Following.CACHE_MISS_MIN_LOAD
@@ -138,7 +140,7 @@ class PrefixTree:
             at += same
             steps.append((at, child.marks))
             node = child if same == len(child.run) else None
-        return Trail(steps, head_bytes=len(head), rules=self._rules, now=now)
+        return Trail(model, head, steps=steps, rules=self._rules, now=now)
 
     def insert(self, model: bytes, head: bytes, *, incarnation: int, now: float) -> None:
         """The endpoint has taken this head in."""

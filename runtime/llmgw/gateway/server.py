@@ -11,13 +11,15 @@ import asyncio
 import functools
 import random
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from llmgw.config.settings import RouterSettings
 from llmgw.domain.routes import ModelState, RouteTable
+from llmgw.gateway.affinity import Affinity
 from llmgw.gateway.breaker import BreakerRules
 from llmgw.gateway.connection import ClientConnection, Reception
+from llmgw.gateway.costs import CostRules
 from llmgw.gateway.dispatch import Surroundings
 from llmgw.gateway.endpoints import Registry
 from llmgw.gateway.exchange import BodyBudget
@@ -25,6 +27,7 @@ from llmgw.gateway.local import LocalRoutes, Readiness
 from llmgw.gateway.metering import Meter, Stats
 from llmgw.gateway.pipeline import Pipeline
 from llmgw.gateway.ports import RouteSource
+from llmgw.gateway.prefix import Following
 from llmgw.gateway.request_log import RequestLog
 from llmgw.kit import ids, logs
 from llmgw.kit.clock import Clock, SystemClock
@@ -58,6 +61,8 @@ class GatewayStats:
     buffered_body_bytes: int
     dropped_log_lines: int
     table_number: int
+    prefix_decisions: Mapping[Following, int]
+    prefix_nodes: int
 
 
 class Gateway:
@@ -83,6 +88,7 @@ class Gateway:
         self._table_taken_at = 0.0
         self._is_stopping = False
         self._registry = _registry(settings, self._clock)
+        self._affinity = Affinity(settings)
         self._meter = Meter(write=request_log.add if request_log is not None else None)
         self._pipeline = self._make_pipeline(settings)
         self._reception = Reception(
@@ -161,6 +167,8 @@ class Gateway:
             buffered_body_bytes=self._reception.budget.held_bytes,
             dropped_log_lines=self._request_log.dropped_lines if self._request_log else 0,
             table_number=self._table.number if self._table is not None else 0,
+            prefix_decisions=self._affinity.following,
+            prefix_nodes=self._affinity.nodes,
         )
 
     def _make_pipeline(self, settings: RouterSettings) -> Pipeline:
@@ -171,6 +179,7 @@ class Gateway:
             surroundings=Surroundings(
                 settings=settings.dispatch,
                 registry=self._registry,
+                affinity=self._affinity,
                 meter=self._meter,
                 now=self._clock.monotonic,
                 new_id=self._new_id,
@@ -248,6 +257,11 @@ def _registry(settings: RouterSettings, clock: Clock) -> Registry:
             failure_threshold=breaker.failure_threshold,
             open_s=breaker.open_s,
             open_max_s=breaker.open_max_s,
+        ),
+        cost_rules=CostRules(
+            target_waiting=settings.target_waiting,
+            kv_ceiling=settings.kv_ceiling,
+            default_capacity=settings.default_capacity,
         ),
         dial_timeout_s=settings.dispatch.dial_timeout_s,
         now=clock.monotonic,

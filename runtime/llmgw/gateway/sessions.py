@@ -11,15 +11,9 @@ import math
 from collections.abc import Sequence
 
 
-def key_of(project: str, *candidates: str) -> bytes:
-    """The key of the first name of the session that is there; empty where the client gave none.
-
-    The project is part of it: two projects may use the same names.
-    """
-    for name in candidates:
-        if name:
-            return f"{project}\0{name}".encode()
-    return b""
+def key_of(project: str, name: str) -> bytes:
+    """The key of a session; two projects may use the same names for theirs."""
+    return f"{project}\0{name}".encode()
 
 
 def home(
