@@ -4,50 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmgw.gateway import costs, picking, rendezvous
-from llmgw.gateway.breaker import Breaker, BreakerRules, Outcome, Permit
+from llmgw.gateway import costs, picking
 from llmgw.gateway.costs import WEIGHTS, Standing
+from tests.fakes.choices import Engine, standing
 
 NOW = 100.0
-
-
-@dataclass(eq=False)
-class Engine:
-    name: str = "e"
-    inflight: int = 0
-    reserved: int = 0
-    weight: float = 1.0
-    priority: int = 0
-    is_ready: bool = True
-    context_length: int | None = None
-    standing: Standing | None = None
-    breaker: Breaker = field(default_factory=lambda: Breaker(BreakerRules()))
-
-    def __post_init__(self):
-        self.salt = rendezvous.salt(self.name)
-        self.incarnation = self.salt
-        if self.standing is None:
-            capacity = 8.0 * self.weight
-            self.standing = standing(capacity=capacity, share=capacity)
-        self.curves = costs.curves(self.standing)
-
-    def load(self):
-        return max(self.inflight, self.standing.seen + self.reserved)
-
-    def fail(self, at):
-        for _ in range(3):
-            self.breaker.record(Outcome.FAILED, at, permit=Permit.ORDINARY)
-        return self
-
-
-def standing(**figures):
-    return Standing(**{"is_stale": False, **figures})
 
 
 def pick(owners, *, tried=(), key=b"req-1", profile="chat", tokens=0):
