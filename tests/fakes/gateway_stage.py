@@ -13,6 +13,7 @@ from llmgw.config.settings import (
     BreakerSettings,
     DispatchSettings,
     LimitsSettings,
+    PrefixSettings,
     RouterSettings,
     StreamSettings,
 )
@@ -51,14 +52,16 @@ class Stage:
 
     # Before it starts
 
-    def tune(self, *, dispatch=(), breaker=(), stream=(), limits=()):
-        """Settings other than the defaults, as dicts."""
+    def tune(self, *, dispatch=(), breaker=(), stream=(), limits=(), prefix=(), **router):
+        """Settings other than the defaults, groups as dicts."""
         assert self.gateway is None
         self.settings = RouterSettings(
             dispatch=DispatchSettings(**dict(dispatch)),
             breaker=BreakerSettings(**dict(breaker)),
             stream=StreamSettings(**dict(stream)),
             limits=LimitsSettings(**dict(limits)),
+            prefix=PrefixSettings(**dict(prefix)),
+            **router,
         )
 
     # What may be sent to
