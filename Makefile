@@ -36,6 +36,7 @@ proto: .venv/dev.stamp ## write runtime/llmgw/rpc/v1 anew
 
 docs: .venv/dev.stamp ## write the pages that are made from the code anew
 	$(BIN)/llmgw config reference > docs/reference/settings.md
+	$(BIN)/llmgw config reference --metrics > docs/reference/metrics.md
 
 controller: $(CONTROLLER)/stamp ## what runs the playbooks and tests them: Ansible, Molecule, linters
 

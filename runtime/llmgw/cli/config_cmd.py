@@ -11,6 +11,7 @@ from llmgw.cli.failures import ExitCode
 from llmgw.config import reference, roles, sources
 from llmgw.config.roles import Role
 from llmgw.errors import Invalid, SettingsInvalid
+from llmgw.gateway import families
 
 
 @click.group()
@@ -52,9 +53,11 @@ def check(ctx: click.Context, *, file: Path, role: str | None, is_json: bool) ->
 
 
 @config.command("reference")
-def show_reference() -> None:
+@click.option("--metrics", "is_of_metrics", is_flag=True, help="List the metrics instead.")
+def show_reference(*, is_of_metrics: bool) -> None:
     """Write the page that lists every setting, in Markdown."""
-    click.echo(reference.render(), nl=False)
+    page = families.page() if is_of_metrics else reference.render()
+    click.echo(page, nl=False)
 
 
 _NAMES = {Role.SERVER: "a server", Role.AGENT: "an agent"}
