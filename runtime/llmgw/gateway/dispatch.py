@@ -9,21 +9,19 @@ live here and nowhere else.
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
 from llmgw.config.settings import DispatchSettings
-from llmgw.domain.routes import ModelState, RoutedModel
-from llmgw.gateway import headers, picking
+from llmgw.domain.routes import RoutedModel
+from llmgw.gateway import headers, picking, refusing, sending
 from llmgw.gateway.affinity import Affinity
 from llmgw.gateway.attempt import Attempt
+from llmgw.gateway.books import Books
 from llmgw.gateway.breaker import Permit
-from llmgw.gateway.describing import rewrite_model
 from llmgw.gateway.endpoints import LiveEndpoint, Registry
 from llmgw.gateway.exchange import Exchange, State
-from llmgw.gateway.metering import Meter
 from llmgw.gateway.outcomes import ENDINGS, Ending, Then
 from llmgw.gateway.ports import NEVER, Client
 from llmgw.gateway.relaying import Manner, Relay
@@ -42,9 +40,6 @@ _BETWEEN_ROUNDS = Backoff(base_s=0.3, max_s=6.0, jitter=1 / 3)
 _ORDINARY = Permit.ORDINARY
 _COMPLETED, _FAILED = State.COMPLETED, State.FAILED
 
-_RETRY_AFTER_S = 5
-_LOADING_RETRY_AFTER_S = 10
-
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
@@ -53,7 +48,7 @@ class Surroundings:
     settings: DispatchSettings
     registry: Registry
     affinity: Affinity
-    meter: Meter
+    books: Books
     now: Callable[[], float]
     new_id: Callable[[], str]
     tasks: Tasks
@@ -95,7 +90,7 @@ class Dispatch:
 
     def start(self) -> None:
         """Take the request on; from here on its client's connection talks to this object."""
-        self._shared.meter.inflight += 1
+        self._shared.books.taken_on()
         self._client.work = self
         self._wish = self._shared.affinity.wish(self._exchange, self._model, self._shared.now())
         self._next()
@@ -131,14 +126,15 @@ class Dispatch:
             self._attempt.time_out()
 
     def on_routes_changed(self) -> None:
-        """See ``ports.Work``: leave an endpoint that left, and wait no longer for one that came."""
+        """See ``ports.Work``: leave an endpoint that left or hangs, wait no longer for one that came."""
         model = self._model.name
         if self._timer is not None:
             owners = self._shared.registry.owners.get(model, ())
             if any(one.is_ready and one not in self._tried for one in owners):
                 self._wake()
         elif self._attempt is not None and not self._attempt.live.serves(model):
-            self._attempt.abandon(Ending.ENDPOINT_LEFT)
+            is_ejected = self._attempt.live.is_ejected
+            self._attempt.abandon(Ending.NO_PROGRESS if is_ejected else Ending.ENDPOINT_LEFT)
 
     def cancel(self) -> None:
         """See ``ports.Work``."""
@@ -176,7 +172,7 @@ class Dispatch:
 
     def on_failed(self, ending: Ending, reason: str) -> None:
         """See ``attempt.Owner``."""
-        self._shared.meter.count_attempt(ending.value)
+        self._shared.books.attempt_failed(self._exchange, ending.value)
         endpoint_id = self._exchange.endpoint_id
         _log.debug("attempt_failed", endpoint=endpoint_id, ending=ending.value, reason=reason[:256])
         code = ENDINGS[ending].code
@@ -204,7 +200,7 @@ class Dispatch:
             return
         verdict = attempt.verdict
         if verdict.then is Then.RETRY and not self._was_last_attempt():
-            self._shared.meter.count_attempt(f"status_{attempt.head.status}")
+            self._shared.books.attempt_failed(self._exchange, f"status_{attempt.head.status}")
             attempt.discard(is_whole=is_whole)
             self._next_elsewhere()
         elif verdict.code is not None:
@@ -223,7 +219,7 @@ class Dispatch:
         owners = shared.registry.owners.get(self._model.name, ())
         now = shared.now()
         if exchange.attempts and now >= self._deadline():
-            self._refuse(_too_late(owners))
+            self._refuse(refusing.too_late(owners))
             return
         wish = self._wish
         if (picked := picking.pick(owners, tried=self._tried, now=now, wish=wish)) is not None:
@@ -241,16 +237,7 @@ class Dispatch:
         exchange = self._exchange
         exchange.attempts += 1
         exchange.endpoint_id = live.facts.endpoint_id
-        name = live.facts.upstream_model or exchange.model_name
-        body = exchange.body
-        if name != exchange.asked_name:
-            body = rewrite_model(body, name)
-        request = b"%b%bcontent-length: %d\r\n\r\n%b" % (
-            live.request_line(exchange.path),
-            headers.from_client(exchange),
-            len(body),
-            body,
-        )
+        request = sending.request_to(live, exchange)
         self._attempt = attempt = Attempt(self, live, permit)
         attempt.start(request)
 
@@ -263,7 +250,7 @@ class Dispatch:
     def _end_round(self, owners: tuple[LiveEndpoint, ...], now: float) -> None:
         """Nobody is left to try: answer if nothing was sent yet, else go on after a wait."""
         if not self._exchange.attempts:
-            self._refuse(_nobody(self._model, owners, now))
+            self._refuse(refusing.nobody(self._model, owners, now=now))
             return
         wait_s = _BETWEEN_ROUNDS.delay_s(attempt=self._round, draw=self._shared.draw())
         self._round += 1
@@ -343,15 +330,14 @@ class Dispatch:
         self._is_over = True
         if self._timer is not None:
             self._stop_waiting()
-        exchange, meter = self._exchange, self._shared.meter
+        exchange, books = self._exchange, self._shared.books
         exchange.forget_content()
         if self._relay is not None:
-            exchange.events = self._relay.events
+            books.relayed(exchange, self._relay)
         self._attempt = self._relay = None  # they refer back to this object
         exchange.state = State.CANCELLED if self._is_cancelled else state
         exchange.ended_at = self._shared.now()
-        meter.inflight -= 1
-        meter.record(exchange)
+        books.closed(exchange)
 
     def _stop_waiting(self) -> None:
         if self._timer is not None:
@@ -363,26 +349,3 @@ class Dispatch:
 
     def _was_last_attempt(self) -> bool:
         return self._exchange.attempts >= self._shared.settings.max_attempts
-
-
-def _nobody(model: RoutedModel, owners: tuple[LiveEndpoint, ...], now: float) -> Refusal:
-    """Why a request was sent to nobody."""
-    ready = [one for one in owners if one.is_ready]
-    if not ready and model.state is ModelState.LOADING:
-        return Refusal(
-            Code.MODEL_LOADING, retry_after_s=model.retry_after_s or _LOADING_RETRY_AFTER_S
-        )
-    if not ready and model.state is ModelState.FAILED:
-        return Refusal(
-            Code.LOAD_FAILED,
-            f"The model does not start: {model.failure}" if model.failure else "",
-            retry_after_s=model.retry_after_s or _RETRY_AFTER_S,
-        )
-    opens_in_s = min((one.breaker.opens_again_in_s(now) for one in ready), default=0.0)
-    after_s = max(math.ceil(opens_in_s), 1) if ready else model.retry_after_s or _RETRY_AFTER_S
-    return Refusal(Code.NO_ENDPOINTS, retry_after_s=after_s)
-
-
-def _too_late(owners: tuple[LiveEndpoint, ...]) -> Refusal:
-    code = Code.DEADLINE_EXCEEDED if owners else Code.NO_OWNER_RETURNED
-    return Refusal(code, retry_after_s=_RETRY_AFTER_S)

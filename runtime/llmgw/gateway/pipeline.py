@@ -70,5 +70,5 @@ class Pipeline:
         exchange.ended_at = self._surroundings.now()
         exchange.forget_content()
         exchange.is_probe = exchange.path in _PROBES
-        self._surroundings.meter.record(exchange)
+        self._surroundings.books.answered_here(exchange)
         client.send(answer, exchange)

@@ -16,7 +16,9 @@ from dataclasses import dataclass
 
 from llmgw.config.settings import RouterSettings
 from llmgw.domain.routes import ModelState, RouteTable
+from llmgw.gateway import scraping
 from llmgw.gateway.affinity import Affinity
+from llmgw.gateway.books import Books
 from llmgw.gateway.breaker import BreakerRules
 from llmgw.gateway.connection import ClientConnection, Reception
 from llmgw.gateway.costs import CostRules
@@ -29,6 +31,7 @@ from llmgw.gateway.pipeline import Pipeline
 from llmgw.gateway.ports import RouteSource
 from llmgw.gateway.prefix import Following
 from llmgw.gateway.request_log import RequestLog
+from llmgw.gateway.scraping import Scraper
 from llmgw.kit import ids, logs
 from llmgw.kit.clock import Clock, SystemClock
 from llmgw.kit.tasks import Tasks
@@ -86,6 +89,7 @@ class Gateway:
         self._unsubscribe: Callable[[], None] | None = None
         self._table: RouteTable | None = None
         self._table_taken_at = 0.0
+        self._scrape_interval_s = settings.scrape_interval
         self._is_stopping = False
         self._registry = _registry(settings, self._clock)
         self._affinity = Affinity(settings)
@@ -116,6 +120,8 @@ class Gateway:
                 await loop.create_server(self._accept, sock=listener, backlog=_BACKLOG)
             )
         self._tasks.spawn("watch", self._watch())
+        if self._scrape_interval_s:
+            self._tasks.spawn("scrape", self._scraper().run())
 
     async def drain(self, grace_s: float, *, delay_s: float = 0.0) -> None:
         """Say not ready for ``delay_s``, accept no more, let requests end for ``grace_s``, cut."""
@@ -147,6 +153,7 @@ class Gateway:
         await self._tasks.close()
         for live in self._registry.all():
             live.pool.close()
+            live.probes.close()
         if self._request_log is not None:
             await asyncio.to_thread(self._request_log.close)
 
@@ -180,13 +187,30 @@ class Gateway:
                 settings=settings.dispatch,
                 registry=self._registry,
                 affinity=self._affinity,
-                meter=self._meter,
+                books=Books(self._meter),
                 now=self._clock.monotonic,
                 new_id=self._new_id,
                 tasks=self._tasks,
                 draw=random.random,
             ),
         )
+
+    def _scraper(self) -> Scraper:
+        return Scraper(
+            scraping.Surroundings(
+                registry=self._registry,
+                tasks=self._tasks,
+                now=self._clock.monotonic,
+                draw=random.random,
+                on_changed=self._tell_of_changes,
+            ),
+            interval_s=self._scrape_interval_s,
+        )
+
+    def _tell_of_changes(self) -> None:
+        """Requests under way hear that an endpoint came, left or hangs."""
+        for connection in tuple(self._reception.connections):
+            self._guarded(connection, connection.on_routes_changed)
 
     def _accept(self) -> ClientConnection:
         return ClientConnection(self._reception)
@@ -196,8 +220,7 @@ class Gateway:
         self._table = self._pipeline.table = table
         self._table_taken_at = self._clock.monotonic()
         self._registry.replace(table)
-        for connection in tuple(self._reception.connections):
-            self._guarded(connection, connection.on_routes_changed)
+        self._tell_of_changes()
 
     async def _watch(self) -> None:
         """The one clock of all connections, so that a request sets no timers of its own."""
@@ -214,6 +237,7 @@ class Gateway:
                 expire_at = now + _EXPIRE_EVERY_S
                 for live in self._registry.all():
                     live.pool.expire(now)
+                    live.probes.expire(now)
 
     def _guarded(self, connection: ClientConnection, action: Callable[[], None]) -> None:
         """Tell one connection something; its failure must not keep it from all others."""
@@ -262,6 +286,7 @@ def _registry(settings: RouterSettings, clock: Clock) -> Registry:
             target_waiting=settings.target_waiting,
             kv_ceiling=settings.kv_ceiling,
             default_capacity=settings.default_capacity,
+            stale_after_s=settings.stale_after,
         ),
         dial_timeout_s=settings.dispatch.dial_timeout_s,
         now=clock.monotonic,

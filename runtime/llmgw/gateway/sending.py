@@ -1,0 +1,26 @@
+"""Write the request that an endpoint gets in place of the client's.
+
+``dispatch`` calls it for each attempt.  The body goes as it came, byte for byte, unless the engine
+knows the model by another name than the client used.
+"""
+
+from __future__ import annotations
+
+from llmgw.gateway import headers
+from llmgw.gateway.describing import rewrite_model
+from llmgw.gateway.endpoints import LiveEndpoint
+from llmgw.gateway.exchange import Exchange
+
+
+def request_to(live: LiveEndpoint, exchange: Exchange) -> bytes:
+    """Head and body for ``live``."""
+    name = live.facts.upstream_model or exchange.model_name
+    body = exchange.body
+    if name != exchange.asked_name:
+        body = rewrite_model(body, name)
+    return b"%b%bcontent-length: %d\r\n\r\n%b" % (
+        live.request_line(exchange.path),
+        headers.from_client(exchange),
+        len(body),
+        body,
+    )
