@@ -1,0 +1,210 @@
+"""One endpoint on the load board, as one worker sees it.
+
+``endpoints`` holds one an endpoint, ``attempt`` takes and gives back, ``scraping`` publishes.
+Each worker writes its own cells only, so nobody waits for anybody: readers sum.
+
+A request that was sent after an engine was asked for its figures is not in them yet, so it is
+reserved beside them.  Reservations carry the generation that was open when they were made; figures
+that were asked for when generation *g* began publish *g*, and with it all earlier reservations end
+by themselves, whether or not their requests have ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from llmgw.gateway import board_layout as at
+from llmgw.gateway import bulletin_words
+from llmgw.gateway.board_layout import Layout
+from llmgw.gateway.bulletin import UNSEEN, Bulletin
+from llmgw.kit import mmapboard
+
+_HALF = 32
+_COUNT: Final = (1 << _HALF) - 1
+_LATER: Final = 1 << (_HALF - 1)
+"""A generation that is less than this ahead is a later one; they wrap."""
+_READS = 3
+
+# Names of this module: one look-up less in what each request does.
+_RESERVED: Final = at.RESERVED
+_USED_AT: Final = at.USED_AT
+_OPEN_GENERATION: Final = at.OPEN_GENERATION
+
+
+class Seat:
+    """See the module; ``inflight`` and the like are of all workers together."""
+
+    __slots__ = (
+        "_bulletin",
+        "_cell",
+        "_first_cell",
+        "_inflights",
+        "_now",
+        "_read_sequence",
+        "_reserved",
+        "_row_words",
+        "_rows",
+        "_slot",
+        "_words",
+        "key",
+        "slot",
+    )
+
+    def __init__(
+        self, words: memoryview, layout: Layout, *, place: tuple[int, int], now: Callable[[], float]
+    ) -> None:
+        """``place`` is the worker's row and the endpoint's slot, which bears its key already."""
+        row, self.slot = place
+        self._words = words
+        self._now = now
+        self._slot = layout.slot_at(self.slot)
+        self._cell = layout.cell_at(row, self.slot)
+        self._first_cell = layout.cell_at(0, self.slot)
+        self._row_words = layout.row_words
+        self._rows = 1
+        self._bulletin = UNSEEN
+        self._read_sequence = -1
+        self._inflights: memoryview | None = None
+        self._reserved: tuple[memoryview, ...] = ()
+        self.key = words[self._slot + at.KEY]
+
+    def span(self, rows: int) -> None:
+        """Sum over the first ``rows`` rows from now on; of one row there is nothing to sum."""
+        self._rows = rows
+        if rows == 1:
+            self._inflights, self._reserved = None, ()
+        else:
+            self._inflights = self._column(at.INFLIGHT)
+            self._reserved = (self._column(at.RESERVED), self._column(at.RESERVED + 1))
+
+    @property
+    def inflight(self) -> int:
+        """Requests that were sent there and have not ended."""
+        inflights = self._inflights
+        return self._words[self._cell] if inflights is None else sum(inflights)
+
+    @property
+    def reserved(self) -> int:
+        """Those of them that the last figures of the engine do not show yet."""
+        words, cell = self._words, self._cell
+        published = words[self._slot + at.PUBLISHED_GENERATION]
+        if self._inflights is None:
+            return _pending(words[cell + _RESERVED], published) + _pending(
+                words[cell + _RESERVED + 1], published
+            )
+        return sum([_pending(word, published) for column in self._reserved for word in column])
+
+    @property
+    def bulletin(self) -> Bulletin:
+        """The engine's figures as last published."""
+        if self._words[self._slot + at.SEQUENCE] != self._read_sequence:
+            self._read()
+        return self._bulletin
+
+    @property
+    def is_ejected(self) -> bool:
+        """Whether whoever scrapes found that it makes no progress."""
+        return self._words[self._slot + at.EJECTED] == self.key
+
+    @property
+    def last_used_at(self) -> float | None:
+        """When a request was last sent there, in seconds; absent where never."""
+        return self._latest(at.USED_AT)
+
+    @property
+    def progressed_at(self) -> float | None:
+        """When a byte of an answer last came from there; absent where never."""
+        return self._latest(at.PROGRESSED_AT)
+
+    def take(self) -> int:
+        """Count a request that is being sent; what it returns is to be given back."""
+        words, cell = self._words, self._cell
+        words[cell] += 1
+        generation = words[self._slot + _OPEN_GENERATION]
+        place = cell + _RESERVED + (generation & 1)
+        held = words[place]
+        words[place] = held + 1 if held >> _HALF == generation else (generation << _HALF) | 1
+        words[cell + _USED_AT] = int(self._now() * 1000)
+        return generation
+
+    def give_back(self, generation: int) -> None:
+        """A request has ended; its reservation too, where no later figures ended it before."""
+        words, cell = self._words, self._cell
+        if inflight := words[cell]:
+            words[cell] = inflight - 1
+        place = cell + _RESERVED + (generation & 1)
+        held = words[place]
+        if held >> _HALF == generation and held & _COUNT:
+            words[place] = held - 1
+
+    def progressed(self, now: float) -> None:
+        """A byte of an answer came."""
+        self._words[self._cell + at.PROGRESSED_AT] = int(now * 1000)
+
+    def open_generation(self) -> None:
+        """The engine is about to be asked for its figures; for the worker that scrapes.
+
+        Only two generations can be told apart, so after a failed scrape none is opened until
+        figures came.  Requests of that time are counted twice, which errs to the safe side.
+        """
+        words, slot = self._words, self._slot
+        if words[slot + at.OPEN_GENERATION] == words[slot + at.PUBLISHED_GENERATION]:
+            words[slot + at.OPEN_GENERATION] = (words[slot + at.OPEN_GENERATION] + 1) & _COUNT
+
+    def publish(self, bulletin: Bulletin) -> None:
+        """The figures that it was asked for; for the worker that scrapes."""
+        words, slot = self._words, self._slot
+        packed = bulletin_words.packed(self.key, bulletin)
+        writing = words[slot + at.SEQUENCE] | 1
+        words[slot + at.SEQUENCE] = writing
+        for offset, word in enumerate(packed, start=slot + at.BULLETIN):
+            words[offset] = word
+        words[slot + at.SEQUENCE] = writing + 1
+        words[slot + at.PUBLISHED_GENERATION] = words[slot + at.OPEN_GENERATION]
+
+    def eject(self) -> None:
+        """It is to get no requests; for the worker that scrapes."""
+        self._words[self._slot + at.EJECTED] = self.key
+
+    def readmit(self) -> None:
+        """It may get requests again; for the worker that scrapes."""
+        self._words[self._slot + at.EJECTED] = 0
+
+    def unseat(self) -> None:
+        """The slot is another endpoint's now: whatever is still said here must not touch it."""
+        self._words = mmapboard.in_memory(at.SLOT_WORDS + at.CELL_WORDS)
+        self._slot, self._cell = 0, at.SLOT_WORDS
+        self._first_cell = self._cell
+        self._read_sequence = 0
+        self.span(1)
+
+    def _column(self, word: int) -> memoryview:
+        """One word of the cells of all rows."""
+        first = self._first_cell + word
+        return self._words[first : first + self._rows * self._row_words : self._row_words]
+
+    def _latest(self, word: int) -> float | None:
+        latest_ms = self._words[self._cell + word] if self._rows == 1 else max(self._column(word))
+        return latest_ms / 1000 if latest_ms else None
+
+    def _read(self) -> None:
+        """Take over what was published; while it is being written the last good copy stays."""
+        words, slot = self._words, self._slot
+        for _ in range(_READS):
+            sequence = words[slot + at.SEQUENCE]
+            packed = words[slot + at.BULLETIN : slot + at.BULLETIN + at.BULLETIN_WORDS].tolist()
+            if sequence & 1 or words[slot + at.SEQUENCE] != sequence:
+                continue
+            if bulletin_words.is_whole(packed):
+                self._read_sequence = sequence
+                self._bulletin = (
+                    bulletin_words.unpacked(packed) if packed[0] == self.key else UNSEEN
+                )
+                return
+
+
+def _pending(word: int, published: int) -> int:
+    """How many reservations a word holds that later figures have not ended."""
+    is_live = ((word >> _HALF) - published) & _COUNT < _LATER
+    return word & _COUNT if is_live else 0
