@@ -37,7 +37,7 @@ class Stage:
     """One test's gateway; ``tune`` and ``clock`` before the first client connects."""
 
     def __init__(self):
-        self.settings = RouterSettings()
+        self.settings = RouterSettings(scrape_interval=0)
         self.clock = SystemClock()
         self.routes = LiveRoutes()
         self.request_log = None
@@ -53,8 +53,9 @@ class Stage:
     # Before it starts
 
     def tune(self, *, dispatch=(), breaker=(), stream=(), limits=(), prefix=(), **router):
-        """Settings other than the defaults, groups as dicts."""
+        """Settings other than the defaults, groups as dicts; engines are looked at if told so."""
         assert self.gateway is None
+        router.setdefault("scrape_interval", 0)
         self.settings = RouterSettings(
             dispatch=DispatchSettings(**dict(dispatch)),
             breaker=BreakerSettings(**dict(breaker)),

@@ -104,6 +104,16 @@ class BreakerSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class IdleByProfileSettings:
+    """How long an answer may bring nothing, by how its model is used."""
+
+    chat: Seconds | None = setting(None, "Unset means: as all.", at_least=0)
+    batch: Seconds | None = setting(None, "Unset means: as all.", at_least=0)
+    long_context: Seconds | None = setting(None, "Unset means: as all.", at_least=0)
+    debug: Seconds | None = setting(None, "Unset means: as all.", at_least=0)
+
+
+@dataclass(frozen=True, slots=True)
 class StreamSettings:
     """How answers are passed on while they come."""
 
@@ -114,6 +124,18 @@ class StreamSettings:
         262144,
         "Bytes held for one slow client before its engine is made to wait.",
         at_least=4096,
+    )
+    idle_suspect_s: Seconds = setting(
+        60.0,
+        "An answer that has begun and brings nothing for this long is cut if its endpoint makes no "
+        "progress; slow work goes on.",
+        at_least=1,
+    )
+    idle_hard_s: Seconds = setting(
+        900.0, "And cut for this long in any case; 0 means no such bound.", at_least=0
+    )
+    idle_hard_by_profile: IdleByProfileSettings = setting(
+        IdleByProfileSettings(), "`idle_hard_s` for models of one `routing_profile`."
     )
 
 
@@ -178,6 +200,22 @@ class PrefixSettings:
 class RouterSettings:
     """How the gateway carries a request."""
 
+    scrape_interval: Seconds = setting(
+        2.0,
+        "How often each endpoint is asked for its metrics and its health; 0 never asks, and then a "
+        "hanging engine is noticed by its requests alone.",
+        at_least=0,
+    )
+    stale_after: Seconds = setting(
+        10.0,
+        "After so long without metrics an endpoint counts as unknown: second choice.",
+        at_least=0.1,
+    )
+    inject_usage: bool = setting(
+        True,
+        "Ask engines for the usage of streams whose client did not, and take that chunk out again; "
+        "without it their tokens are estimated.",
+    )
     default_profile: Literal["chat", "batch", "long-context", "debug"] = setting(
         "chat", "How endpoints are weighed for models that name no `routing_profile`."
     )
@@ -266,6 +304,9 @@ class StaticEndpoint:
         0, "Higher is used first; others only when none of it can answer.", at_least=0
     )
     api_key: SecretReference = setting("", "The key that it asks for.")
+    usage_injection: bool = setting(
+        True, "Ask its streams for their usage; false for a server that refuses `stream_options`."
+    )
 
 
 @dataclass(frozen=True, slots=True)

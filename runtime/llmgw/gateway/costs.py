@@ -88,6 +88,7 @@ class CostRules:
     target_waiting: float = 4.0
     kv_ceiling: float = 0.9
     default_capacity: float = 8.0
+    stale_after_s: float = 10.0
 
 
 @dataclass(frozen=True, slots=True)

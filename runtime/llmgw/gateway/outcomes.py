@@ -22,6 +22,7 @@ class Ending(enum.Enum):
     LOST_BEFORE_BODY = "lost_before_body"
     BODY_TIMEOUT = "body_timeout"
     ENDPOINT_LEFT = "endpoint_left"
+    NO_PROGRESS = "no_progress"
 
 
 class Then(enum.Enum):
@@ -51,6 +52,7 @@ ENDINGS = {
     Ending.LOST_BEFORE_BODY: Verdict(Then.RETRY, Outcome.FAILED, Code.UPSTREAM_UNREACHABLE),  # 9
     Ending.BODY_TIMEOUT: Verdict(Then.RETRY, Outcome.FAILED, Code.NO_FIRST_BYTE),  # 10
     Ending.ENDPOINT_LEFT: Verdict(Then.RETRY, Outcome.NEUTRAL, Code.UPSTREAM_UNREACHABLE),  # 19
+    Ending.NO_PROGRESS: Verdict(Then.RETRY, Outcome.NEUTRAL, Code.UPSTREAM_UNREACHABLE),  # 19 too
 }
 
 _COMMIT = Verdict(Then.COMMIT, Outcome.OK)  # 11, 12

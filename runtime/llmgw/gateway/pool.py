@@ -60,6 +60,7 @@ class Pool:
         self._dial_timeout_s = dial_timeout_s
         self._idle: dict[UpstreamConnection, None] = {}
         self._is_closed = False
+        self.activity = 0
         self.heads = Heads()
         self._tls = ssl.create_default_context() if address.is_tls else None
 

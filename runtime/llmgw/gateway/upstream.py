@@ -55,9 +55,13 @@ class Receiver(BodyReceiver, Protocol):
 
 
 class Keeper(Protocol):
-    """Who keeps connections between requests, and the heads that came on them."""
+    """Who keeps connections between requests, and the heads that came on them.
+
+    ``activity`` rises with everything that is read: the endpoint is alive.
+    """
 
     heads: Heads
+    activity: int
 
     def give(self, connection: UpstreamConnection) -> None:
         """Take a connection that may carry another request."""
@@ -146,6 +150,7 @@ class UpstreamConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Bytes of an answer; called by the event loop, once a token in a stream."""
         framing, receiver = self.framing, self._receiver
+        self._keeper.activity += 1
         try:
             if framing is None:
                 self._take_head(data)

@@ -1,0 +1,130 @@
+"""Look at every endpoint again and again: its metrics, its health, whether it makes progress.
+
+``server`` runs one ``Scraper``.  Each endpoint is looked at on its own, so one that does not answer
+delays no other; external ones are not looked at.  What is seen goes into the ``LiveEndpoint``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from llmgw.errors import Unreachable
+from llmgw.gateway import metric_names, probing, progress
+from llmgw.gateway.endpoints import LiveEndpoint, Registry
+from llmgw.kit import logs
+from llmgw.kit.tasks import Tasks
+
+_log = logs.get(__name__)
+
+_PROBE_S = 2.0
+_AT_ONCE = 64
+_SPREAD = 0.25
+"""Looks of one round begin within this share of the interval, so that they do not come together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the scraper works with; ``draw`` gives random figures in [0, 1).
+
+    ``on_changed`` is called when an endpoint was taken out of use or back into it.
+    """
+
+    registry: Registry
+    tasks: Tasks
+    now: Callable[[], float]
+    draw: Callable[[], float]
+    on_changed: Callable[[], None]
+
+
+class Scraper:
+    """See the module; ``run`` until cancelled."""
+
+    def __init__(self, shared: Surroundings, *, interval_s: float) -> None:
+        self._shared = shared
+        self._interval_s = interval_s
+        self._room = asyncio.Semaphore(_AT_ONCE)
+        self._under_way: set[LiveEndpoint] = set()
+
+    async def run(self) -> None:
+        """Begin a look at every endpoint in each interval."""
+        while True:
+            for live in tuple(self._shared.registry.all()):
+                if not live.is_external and live not in self._under_way:
+                    self._under_way.add(live)
+                    self._shared.tasks.spawn(f"look-{live.facts.endpoint_id}", self._look(live))
+            await asyncio.sleep(self._interval_s)
+
+    async def _look(self, live: LiveEndpoint) -> None:
+        try:
+            await asyncio.sleep(self._interval_s * _SPREAD * self._shared.draw())
+            async with self._room:
+                if live.is_listed:
+                    await self._probe(live)
+            if live.is_listed:
+                self._judge(live)
+        except Exception as error:  # noqa: BLE001 - one endpoint must not end the looks at others
+            _log.error("look_failed", endpoint=live.facts.endpoint_id, exc=error)
+        finally:
+            self._under_way.discard(live)
+
+    async def _probe(self, live: LiveEndpoint) -> None:
+        """Metrics if they come; else whether its health is answered, which tells less."""
+        asked_at = self._shared.now()
+        try:
+            page = await probing.fetch(
+                live.probes, live.probe_request(b"/metrics"), within_s=_PROBE_S
+            )
+        except Unreachable:
+            await self._probe_health(live)
+            return
+        live.heard(self._shared.now())
+        if page.status == 200:
+            self._take(live, page.body, at=asked_at)
+        else:
+            self._complain(live, (f"a page of metrics (status {page.status})",))
+
+    async def _probe_health(self, live: LiveEndpoint) -> None:
+        """An engine may be too busy for its metrics and still answer; any answer is one."""
+        try:
+            await probing.fetch(live.probes, live.probe_request(b"/health"), within_s=_PROBE_S)
+        except Unreachable as error:
+            _log.debug("probe_failed", endpoint=live.facts.endpoint_id, reason=error.message)
+        else:
+            live.heard(self._shared.now())
+
+    def _take(self, live: LiveEndpoint, page: bytes, *, at: float) -> None:
+        read = metric_names.read(page, metric_names.of(live.facts.engine))
+        if isinstance(read, tuple):
+            self._complain(live, read)
+            return
+        if live.lacks:
+            _log.info("metrics_complete", endpoint=live.facts.endpoint_id)
+            live.lacks = ()
+        live.take(read, at=at)
+
+    def _judge(self, live: LiveEndpoint) -> None:
+        now = self._shared.now()
+        reason = progress.hang(live.signs(now), now=now)
+        live.grow_stale(now)
+        if reason and not live.is_ejected:
+            _log.warning("endpoint_ejected", endpoint=live.facts.endpoint_id, reason=reason)
+            live.eject()
+            self._shared.on_changed()
+        elif live.is_ejected and not reason:
+            _log.info("endpoint_readmitted", endpoint=live.facts.endpoint_id)
+            live.readmit()
+            self._shared.on_changed()
+
+    @staticmethod
+    def _complain(live: LiveEndpoint, lacks: tuple[str, ...]) -> None:
+        """Once for each thing that an engine does not publish, and then not again."""
+        if lacks != live.lacks:
+            live.lacks = lacks
+            _log.warning(
+                "metrics_incomplete",
+                endpoint=live.facts.endpoint_id,
+                engine=live.facts.engine or "unknown",
+                lacks=", ".join(lacks),
+            )
