@@ -34,6 +34,8 @@ class Endpoint:
     upstream_model: str = ""
     context_length: int | None = None
     capabilities: tuple[str, ...] = ()
+    usage_injection: bool = True
+    """Whether its streams may be asked for their usage where the client did not ask."""
 
 
 class ModelState(enum.StrEnum):

@@ -24,6 +24,7 @@ class Description(msgspec.Struct, frozen=True):
     stream: bool | None = None
     prompt_cache_key: Any = None
     user: Any = None
+    stream_options: Any = msgspec.UNSET
 
     @property
     def session_hint(self) -> str:

@@ -21,12 +21,13 @@ from llmgw.gateway.attempt import Attempt
 from llmgw.gateway.books import Books
 from llmgw.gateway.breaker import Permit
 from llmgw.gateway.endpoints import LiveEndpoint, Registry
-from llmgw.gateway.exchange import Exchange, State
+from llmgw.gateway.exchange import ENGINES_FAULTS, Cut, Exchange, State
 from llmgw.gateway.outcomes import ENDINGS, Ending, Then
 from llmgw.gateway.ports import NEVER, Client
 from llmgw.gateway.relaying import Manner, Relay
 from llmgw.gateway.replies import Code, Refusal
 from llmgw.gateway.responses import ResponseHead
+from llmgw.gateway.silence import Patience, Silence
 from llmgw.kit import logs
 from llmgw.kit.backoff import Backoff
 from llmgw.kit.tasks import Tasks
@@ -49,6 +50,8 @@ class Surroundings:
     registry: Registry
     affinity: Affinity
     books: Books
+    patience: Patience
+    asks_usage: bool
     now: Callable[[], float]
     new_id: Callable[[], str]
     tasks: Tasks
@@ -68,6 +71,7 @@ class Dispatch:
         "_relay",
         "_round",
         "_shared",
+        "_silence",
         "_timer",
         "_tried",
         "_wish",
@@ -82,6 +86,7 @@ class Dispatch:
         self._shared = shared
         self._attempt: Attempt | None = None
         self._relay: Relay | None = None
+        self._silence: Silence | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._round = 0
         self._tried: tuple[LiveEndpoint, ...] = ()
@@ -103,7 +108,7 @@ class Dispatch:
     @property
     def wants_payload(self) -> bool:
         """See ``attempt.Owner``."""
-        return self._exchange.is_http10
+        return self._exchange.is_http10 or self._exchange.is_usage_hidden
 
     def on_client_gone(self) -> None:
         """See ``ports.Work``: the engine learns it in the same step; nobody is blamed."""
@@ -122,11 +127,13 @@ class Dispatch:
 
     def on_overdue(self) -> None:
         """See ``ports.Work``."""
-        if self._attempt is not None:
+        if self._relay is not None:
+            self._look_for_silence(self._relay)
+        elif self._attempt is not None:
             self._attempt.time_out()
 
     def on_routes_changed(self) -> None:
-        """See ``ports.Work``: leave an endpoint that left or hangs, wait no longer for one that came."""
+        """See ``ports.Work``: leave an endpoint that left or hangs, go to one that came."""
         model = self._model.name
         if self._timer is not None:
             owners = self._shared.registry.owners.get(model, ())
@@ -140,7 +147,7 @@ class Dispatch:
         """See ``ports.Work``."""
         self._is_cancelled = True
         if self._relay is not None:
-            self._relay.cut(Code.SHUTTING_DOWN)
+            self._relay.cut(Cut.STOPPING)
         else:
             self._end_attempt()
             self._refuse(Refusal(Code.SHUTTING_DOWN, retry_after_s=1))
@@ -151,7 +158,7 @@ class Dispatch:
         if self._is_over:
             self._client.break_off(resets=True)
         elif self._relay is not None:
-            self._relay.cut()
+            self._relay.cut(Cut.FAULT)
         else:
             self._end_attempt()
             self._refuse(Refusal(Code.INTERNAL))
@@ -188,6 +195,7 @@ class Dispatch:
         exchange.first_byte_at = self._shared.now()
         self._learn()
         client.closes_after(exchange)
+        body = self._shared.books.whole(exchange, body, is_events=head.is_events)
         answer = headers.answer_head(head, exchange) + body
         self._settle(_COMPLETED if status < 300 else _FAILED)
         client.write(answer)
@@ -275,21 +283,18 @@ class Dispatch:
         exchange.status = attempt.head.status
         exchange.first_byte_at = self._shared.now()
         self._learn()
-        client.due_at = NEVER
+        client.due_at = exchange.first_byte_at + self._look_every_s()
         exchange.closes = client.closes_after(exchange) or framing.ends_at_close()
         head = headers.answer_head(attempt.head, exchange)
-        if attempt.held and not exchange.is_http10:
+        manner = Manner.of(exchange, is_events=attempt.head.is_events)
+        if attempt.held and not (manner.is_bare or manner.hides_usage):
             head += attempt.held
         exchange.forget_content()
         self._relay = relay = Relay(
             client,
             connection=attempt.connection,
             framing=framing,
-            manner=Manner(
-                request_id=exchange.request_id,
-                is_events=attempt.head.is_events and exchange.status < 300,
-                is_bare=exchange.is_http10,
-            ),
+            manner=manner,
             on_end=self._on_relayed,
         )
         if is_whole:
@@ -303,10 +308,30 @@ class Dispatch:
         if wish.trail is not None and attempt is not None and exchange.status < 300:
             self._shared.affinity.learn(wish, attempt.live.incarnation, exchange.first_byte_at)
 
-    def _on_relayed(self, is_truncated: bool) -> None:  # noqa: FBT001 - the one word it brings
-        self._exchange.is_truncated = is_truncated
+    def _look_every_s(self) -> float:
+        return self._shared.patience.look_every_s(self._model.routing_profile)
+
+    def _look_for_silence(self, relay: Relay) -> None:
+        """See whether the answer still brings something."""
+        now, attempt, client = self._shared.now(), self._attempt, self._client
+        if self._silence is None:
+            profile = self._model.routing_profile
+            self._silence = Silence(self._shared.patience, profile=profile, begun_at=now)
+        cut = self._silence.look(
+            relay,
+            now=now,
+            is_excused=client.is_paused,
+            is_stuck=attempt is not None and attempt.live.is_ejected,
+        )
+        if cut is None:
+            client.due_at = now + self._look_every_s()
+        else:
+            relay.cut(cut)
+
+    def _on_relayed(self, cut: Cut | None) -> None:
+        self._exchange.cut = cut
         if self._attempt is not None:
-            self._attempt.finish(is_truncated=is_truncated and not self._is_cancelled)
+            self._attempt.finish(is_truncated=cut in ENGINES_FAULTS)
         self._settle(State.COMPLETED if self._exchange.status < 300 else State.FAILED)
 
     def _refuse(self, refusal: Refusal) -> None:

@@ -13,9 +13,14 @@ from urllib.parse import unquote_to_bytes
 
 from llmgw.domain.names import REQUEST_ID
 from llmgw.gateway.replies import Code
+from llmgw.gateway.usage import Usage
+from llmgw.gateway.usage_chunk import Asking
 
 MODEL_PATHS = frozenset({b"/v1/chat/completions", b"/v1/completions", b"/v1/embeddings"})
 """Paths whose requests are for a model."""
+
+STREAM_PATHS = MODEL_PATHS - {b"/v1/embeddings"}
+"""Those that can answer with a stream."""
 
 _NO_FIELDS: dict[bytes, bytes] = {}
 
@@ -32,6 +37,25 @@ class State(enum.StrEnum):
 
 
 _FAILED = State.FAILED
+
+
+class Cut(enum.StrEnum):
+    """What broke an answer off after its first byte."""
+
+    LOST = "lost"
+    """The engine's connection, or its framing."""
+    NO_END = "no_end"
+    """The stream ended without its own word that it was complete."""
+    STUCK = "stuck"
+    """It brought nothing, and its endpoint makes no progress."""
+    SILENT = "silent"
+    """It brought nothing for longer than anything may take."""
+    STOPPING = "stopping"
+    FAULT = "fault"
+
+
+ENGINES_FAULTS = frozenset({Cut.LOST, Cut.NO_END, Cut.STUCK, Cut.SILENT})
+"""Cuts that the endpoint's breaker learns of."""
 
 
 class BodyBudget:
@@ -51,6 +75,9 @@ class Exchange:
     has no query; ``keeps_open`` says whether the client lets its connection outlive the answer,
     ``closes`` that it will not; ``request_key`` is the id as it travels; ``session_hint`` is what
     the body says of its session.
+    ``usage_asking`` says how an engine may be asked for the usage that the client did not ask for;
+    ``is_usage_hidden`` that it was, and that the client must not see it; ``request_bytes`` is the
+    length of the body, also when that is forgotten.
     Times are monotonic seconds, 0 where the thing did not happen.
     """
 
@@ -63,6 +90,7 @@ class Exchange:
         "body_bytes",
         "closes",
         "code",
+        "cut",
         "ended_at",
         "endpoint_id",
         "events",
@@ -72,11 +100,13 @@ class Exchange:
         "is_http10",
         "is_probe",
         "is_stream",
-        "is_truncated",
+        "is_usage_hidden",
         "keeps_open",
+        "lacks_done",
         "method",
         "model_name",
         "path",
+        "request_bytes",
         "request_id",
         "request_key",
         "sent_at",
@@ -84,6 +114,8 @@ class Exchange:
         "started_at",
         "state",
         "status",
+        "usage",
+        "usage_asking",
     )
 
     def __init__(self, budget: BodyBudget, started_at: float) -> None:
@@ -102,7 +134,9 @@ class Exchange:
         self.request_key = b""
         self.asked_name = ""
         self.session_hint = ""
-        self.is_stream = False
+        self.is_stream = self.is_usage_hidden = False
+        self.usage_asking: Asking | None = None
+        self.request_bytes = 0
         # How it went
         self.model_name = ""
         self.attempts = 0
@@ -112,7 +146,14 @@ class Exchange:
         self.code: Code | None = None
         self.state = _FAILED
         self.events = 0
-        self.is_truncated = False
+        self.cut: Cut | None = None
+        self.lacks_done = False
+        self.usage: Usage | None = None
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether the answer broke off after its first byte."""
+        return self.cut is not None
 
     def add_body(self, piece: bytes) -> bool:
         """Take in a piece of the body, unless the budget is used up."""
@@ -151,6 +192,7 @@ class Exchange:
             self.body_bytes = 0
         self.headers = _NO_FIELDS
         self.body = b""
+        self.usage_asking = None
         self._pieces = None
 
 

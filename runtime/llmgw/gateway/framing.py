@@ -29,6 +29,11 @@ class Framing(Protocol):
     is_complete: bool
     has_payload: bool
 
+    @property
+    def is_one_chunk(self) -> bool:
+        """Whether what was fed last is one whole chunk; ``False`` where there are no chunks."""
+        ...
+
     def feed(self, data: bytes) -> int:
         """How many bytes of ``data`` belong to the body; may raise ``FramingBroken``."""
         ...
@@ -54,6 +59,8 @@ class LengthFraming:
     """A body of the length that its head announced; length 0 is complete at once."""
 
     __slots__ = ("_left_bytes", "has_payload", "is_complete")
+
+    is_one_chunk = False
 
     def __init__(self, length_bytes: int) -> None:
         self._left_bytes = length_bytes
@@ -89,6 +96,8 @@ class CloseFraming:
     """A body that ends with its connection."""
 
     __slots__ = ("has_payload", "is_complete")
+
+    is_one_chunk = False
 
     def __init__(self) -> None:
         self.is_complete = False
@@ -130,6 +139,7 @@ class ChunkedFraming:
         "_skip_bytes",
         "has_payload",
         "is_complete",
+        "is_one_chunk",
     )
 
     def __init__(self, *, keeps_payload: bool = False) -> None:
@@ -140,19 +150,21 @@ class ChunkedFraming:
         self._pieces: list[bytes] | None = [] if keeps_payload else None
         self.is_complete = False
         self.has_payload = False
+        self.is_one_chunk = False
 
     def feed(self, data: bytes) -> int:
         """See ``Framing``; a read that is one whole chunk takes no loop."""
-        if not (self._skip_bytes or self._line or self._in_trailer) and self._pieces is None:
+        if not (self._skip_bytes or self._line or self._in_trailer):
             end = data.find(_CRLF)
             if end > 0:
                 length = _length(data[:end])
                 if length and end + 4 + length == len(data) and data[-2:] == _CRLF:
-                    self.has_payload = True
+                    self.has_payload = self.is_one_chunk = True
                     return len(data)
         return self._feed_any(data)
 
     def _feed_any(self, data: bytes) -> int:
+        self.is_one_chunk = False
         if self._pieces is not None:
             self._pieces.clear()
         if not self._line:
@@ -166,8 +178,10 @@ class ChunkedFraming:
         self._end_at -= len(begun)
         return taken
 
-    def payload(self, data: bytes) -> bytes:  # noqa: ARG002 - the other followers need it
+    def payload(self, data: bytes) -> bytes:
         """See ``Framing``."""
+        if self.is_one_chunk:
+            return data[data.find(_CRLF) + 2 : -2]
         return b"".join(self._pieces or ())
 
     def ends_at_close(self) -> bool:
@@ -181,12 +195,12 @@ class ChunkedFraming:
         if self._skip_bytes > 2:
             return _into_chunk(event, left_bytes=self._skip_bytes - 2)
         if self._skip_bytes:
-            return _CRLF[-self._skip_bytes :] + _chunk(event)
+            return _CRLF[-self._skip_bytes :] + chunk(event)
         return _after_begun_size(self._line, event)
 
     def in_place_of_end(self, data: bytes, event: bytes) -> bytes:
         """See ``Framing``; nothing at all where the end was begun in an earlier read."""
-        return data[: self._end_at] + _chunk(event) if self._end_at >= 0 else b""
+        return data[: self._end_at] + chunk(event) if self._end_at >= 0 else b""
 
     def _follow(self, data: bytes) -> int:
         size = len(data)
@@ -251,14 +265,15 @@ def _length(line: bytes) -> int:
     return int(digits, 16)
 
 
-def _chunk(payload: bytes) -> bytes:
+def chunk(payload: bytes) -> bytes:
+    """``payload`` as one chunk; nothing of nothing, which would be the end."""
     return b"%x\r\n%b\r\n" % (len(payload), payload) if payload else b""
 
 
 def _into_chunk(event: bytes, *, left_bytes: int) -> bytes:
     if len(event) < left_bytes:
         return event
-    return event[:left_bytes] + _CRLF + _chunk(event[left_bytes:])
+    return event[:left_bytes] + _CRLF + chunk(event[left_bytes:])
 
 
 def _after_begun_size(line: bytes, event: bytes) -> bytes:
@@ -270,7 +285,7 @@ def _after_begun_size(line: bytes, event: bytes) -> bytes:
     is_ending = digits != line
     if not digits.strip(b"0"):
         # Nothing or only zeros so far: more digits make it the size of our own chunk.
-        return b"" if is_ending else _chunk(event)
+        return b"" if is_ending else chunk(event)
     if not (is_ending or digits.isalnum()):
         return b""
     try:

@@ -8,9 +8,10 @@ there and settles the account whatever happens.
 from __future__ import annotations
 
 from llmgw.domain.routes import RouteTable
+from llmgw.gateway import usage_chunk
 from llmgw.gateway.describing import describe
 from llmgw.gateway.dispatch import Dispatch, Surroundings
-from llmgw.gateway.exchange import MODEL_PATHS, Exchange, State
+from llmgw.gateway.exchange import MODEL_PATHS, STREAM_PATHS, Exchange, State
 from llmgw.gateway.local import LocalRoutes, other_method
 from llmgw.gateway.ports import Client
 from llmgw.gateway.replies import Answer, Code, Refusal
@@ -55,7 +56,11 @@ class Pipeline:
             return
         exchange.asked_name = described.model
         exchange.model_name = model.name
-        exchange.is_stream = described.stream is True
+        exchange.request_bytes = exchange.body_bytes
+        if described.stream is True:
+            exchange.is_stream = True
+            if self._surroundings.asks_usage and exchange.path in STREAM_PATHS:
+                exchange.usage_asking = usage_chunk.asking(described.stream_options)
         if described.user is not None or described.prompt_cache_key is not None:
             exchange.session_hint = described.session_hint
         Dispatch(client, exchange, model, self._surroundings).start()

@@ -1,9 +1,10 @@
-"""Pass an engine's answer on to the client, byte for byte, once it is committed.
+"""Pass an engine's answer on to the client once it is committed.
 
 ``dispatch`` makes one ``Relay`` an answer and hands the engine's connection over to it.  A chunk
 costs two calls and one write; no task, no queue, no timer.  A stream that breaks off is told to the
 client by one event of ours and a broken connection; nothing that the engine did not say is
-invented, least of all an end.
+invented, least of all an end.  On the way the relay keeps the little that tells how the answer
+ended and what it cost.
 """
 
 from __future__ import annotations
@@ -12,21 +13,27 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from llmgw.gateway import usage
+from llmgw.gateway.exchange import Cut, Exchange
 from llmgw.gateway.framing import Framing
+from llmgw.gateway.passage import AsItCame, Bare, Passage, WithoutUsage
 from llmgw.gateway.ports import Client
 from llmgw.gateway.replies import Code, truncation_event
 from llmgw.gateway.upstream import UpstreamConnection
+from llmgw.gateway.usage import Usage
 from llmgw.kit import logs
 
 _log = logs.get(__name__)
 
-_TAIL_BYTES = 1024
+_TAIL_BYTES = 2048
 _END_OF_ONE = b"\n\n\r\n"
 _AFTER_SIZE = 6
 """Where the size line of a chunk has ended; no event is so short."""
 
 _CHUNK_BORDER = re.compile(rb"\r\n[0-9a-fA-F]+\r\n")
 _OWN_END = re.compile(rb'(?:\A|\n)data: ?\[DONE\]|"finish_reason": ?"')
+_DONE = re.compile(rb"(?:\A|\n)data: ?\[DONE\]")
+_MOST_COMMENTS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,21 +43,35 @@ class Manner:
     request_id: str
     is_events: bool  # a stream of events, which must say that it is complete
     is_bare: bool  # the client gets the payload without the engine's framing
+    hides_usage: bool = False  # the chunk that tells the usage is taken out
+
+    @classmethod
+    def of(cls, exchange: Exchange, *, is_events: bool) -> Manner:
+        """How the answer to ``exchange`` goes on, which begins with a stream of events or not."""
+        is_told = is_events and exchange.status < 300
+        return cls(
+            request_id=exchange.request_id,
+            is_events=is_told,
+            is_bare=exchange.is_http10,
+            hides_usage=exchange.is_usage_hidden and is_told,
+        )
 
 
 class Relay:
     """One answer under way to one client; receives what the engine's connection reads."""
 
     __slots__ = (
+        "_begin",
         "_client",
         "_connection",
-        "_framing",
         "_is_events",
+        "_is_raw",
         "_manner",
         "_on_end",
+        "_passage",
         "_tail",
         "_tail_before",
-        "_write",
+        "body_bytes",
         "events",
     )
 
@@ -61,25 +82,25 @@ class Relay:
         connection: UpstreamConnection,
         framing: Framing,
         manner: Manner,
-        on_end: Callable[[bool], None],
+        on_end: Callable[[Cut | None], None],
     ) -> None:
-        """``on_end`` is called once, before the client's connection goes on, with: is truncated."""
+        """``on_end`` is called once, before the client's connection goes on, with what cut it."""
         self._client = client
         self._connection = connection
-        self._framing = framing
         self._manner = manner
         self._is_events = manner.is_events
         self._on_end = on_end
-        self._write = self._write_bare if manner.is_bare else client.write
-        self._tail = self._tail_before = b""
+        self._passage = passage = _passage(framing, manner)
+        self._is_raw = type(passage) is AsItCame
+        self._begin = self._tail = self._tail_before = b""
         self.events = 0
+        self.body_bytes = 0  # of a body that is no stream of events, framing included
 
     def begin(self, head: bytes, data: bytes) -> None:
         """Write the head with the first bytes of the body; more will follow."""
         self._connection.hand_over(self)
-        self._client.write(head + self._as_sent(data))
-        if self._is_events:
-            self._follow(data)
+        self._client.write(head + self._passage.body(data))
+        self._keep(data)
         if self._client.is_paused:
             self._connection.pause_reading()
 
@@ -89,40 +110,47 @@ class Relay:
             self._client.write(head)
             self.on_last(data)
         else:
-            self._client.write(head + self._as_sent(data))
+            self._keep(data)
+            self._client.write(head + self._passage.last(data))
             self._end()
 
     def on_body(self, data: bytes) -> None:
         """See ``upstream.BodyReceiver``; once a token."""
-        self._write(data)
+        if self._is_raw:
+            self._client.write(data)
+        elif passed := self._passage.body(data):
+            self._client.write(passed)
         if self._is_events:
             self._follow(data)
+        else:
+            self._keep(data)
 
     def on_last(self, data: bytes) -> None:
         """See ``upstream.BodyReceiver``."""
-        if self._is_events:
-            self._follow(data)
-            if not self._has_said_end():
-                self._break(self._in_place_of_end(data))
-                return
-        if data:
-            self._write(data)
+        self._keep(data)
+        if self._is_events and not self._has_said_end():
+            event = truncation_event(self._manner.request_id)
+            self._break(self._passage.in_place_of_end(data, event), Cut.NO_END)
+            return
+        if passed := self._passage.last(data):
+            self._client.write(passed)
         self._end()
 
     def on_lost(self, reason: str) -> None:  # noqa: ARG002 - one word for all reasons
         """See ``upstream.BodyReceiver``: the answer broke off."""
-        self.cut()
+        self.cut(Cut.LOST)
 
     def on_fault(self, error: Exception) -> None:
         """See ``upstream.BodyReceiver``."""
         _log.error("relay_failed", request_id=self._manner.request_id, exc=error)
-        self.cut()
+        self.cut(Cut.FAULT)
 
-    def cut(self, code: Code = Code.STREAM_TRUNCATED) -> None:
+    def cut(self, cut: Cut) -> None:
         """Break the answer off so that the client knows, and knows by whom."""
         self._connection.abort()
+        code = Code.SHUTTING_DOWN if cut is Cut.STOPPING else Code.STREAM_TRUNCATED
         event = truncation_event(self._manner.request_id, code) if self._is_events else b""
-        self._break(event if self._manner.is_bare or not event else self._framing.after_cut(event))
+        self._break(self._passage.after_cut(event) if event else b"", cut)
 
     def stop(self) -> None:
         """The client is gone: the engine learns it at once."""
@@ -135,6 +163,50 @@ class Relay:
     def resume(self) -> None:
         """The client takes bytes again."""
         self._connection.resume_reading()
+
+    # What is known of it
+
+    @property
+    def lacks_done(self) -> bool:
+        """Whether a stream of events came without ``[DONE]``."""
+        return self._is_events and _DONE.search(self._end_of_text()) is None
+
+    @property
+    def mark(self) -> object:
+        """Another object whenever bytes have come."""
+        return self._tail
+
+    def has_brought(self, *, mark: object, events: int) -> bool:
+        """Whether anything but comments came since ``mark`` and ``events`` were as given."""
+        if self._tail is mark:
+            return False
+        count = self.events - events
+        if not self._is_events or count > _MOST_COMMENTS:
+            return True
+        *frames, begun = self._end_of_text().strip(b"\r").split(b"\n\n")
+        came = [*frames[len(frames) - count :], begun]
+        return any(frame and not frame.startswith(b":") for frame in came)
+
+    def usage(self, *, request_bytes: int) -> Usage:
+        """What the answer cost, as its engine says, else estimated."""
+        said = self._passage.usage or usage.in_text(self._end_of_text())
+        if said is not None:
+            return said
+        if self._is_events:
+            frames, is_whole = self.events, self._has_said_end()
+            return usage.estimate(request_bytes=request_bytes, frames=frames, is_whole=is_whole)
+        said = usage.in_text(self._begin)
+        return said or usage.estimate_body(request_bytes=request_bytes, body_bytes=self.body_bytes)
+
+    def _keep(self, data: bytes) -> None:
+        """Keep of an answer what tells its cost; no more of it whatever its size."""
+        if self._is_events:
+            self._follow(data)
+            return
+        if not self.body_bytes:
+            self._begin = data[: usage.HEAD_BYTES]
+        self.body_bytes += len(data)
+        self._tail = (self._tail + data[-usage.TAIL_BYTES :])[-usage.TAIL_BYTES :]
 
     def _follow(self, data: bytes) -> None:
         """Count events and keep the end of the stream, at least ``_TAIL_BYTES`` of it."""
@@ -149,33 +221,29 @@ class Relay:
             self._tail_before, self._tail = tail, data
         else:
             self._tail = tail + data
+        if len(data) > _TAIL_BYTES:
+            self._tail = data[-_TAIL_BYTES:]
 
     def _has_said_end(self) -> bool:
         """Whether the stream ended by its own word: ``[DONE]`` or a reason why it finished."""
-        tail = _CHUNK_BORDER.sub(b"", self._tail_before + self._tail)
-        return _OWN_END.search(tail) is not None
+        return _OWN_END.search(self._end_of_text()) is not None
 
-    def _event(self) -> bytes:
-        return truncation_event(self._manner.request_id)
+    def _end_of_text(self) -> bytes:
+        """The end of the payload, without the borders of chunks."""
+        return _CHUNK_BORDER.sub(b"", b"\r\n" + self._tail_before + self._tail)
 
-    def _in_place_of_end(self, data: bytes) -> bytes:
-        if self._manner.is_bare:
-            return self._framing.payload(data) + self._event()
-        return self._framing.in_place_of_end(data, self._event())
-
-    def _as_sent(self, data: bytes) -> bytes:
-        return self._framing.payload(data) if self._manner.is_bare else data
-
-    def _write_bare(self, data: bytes) -> None:
-        self._client.write(self._framing.payload(data))
-
-    def _break(self, last_words: bytes) -> None:
+    def _break(self, last_words: bytes, cut: Cut) -> None:
         if last_words:
             self._client.write(last_words)
-        self._on_end(True)
-        ends_at_close = self._manner.is_bare or self._framing.ends_at_close()
-        self._client.break_off(resets=ends_at_close)
+        self._on_end(cut)
+        self._client.break_off(resets=self._passage.ends_at_close)
 
     def _end(self) -> None:
-        self._on_end(False)
+        self._on_end(None)
         self._client.finish()
+
+
+def _passage(framing: Framing, manner: Manner) -> Passage:
+    if manner.hides_usage:
+        return WithoutUsage(framing, is_bare=manner.is_bare)
+    return Bare(framing) if manner.is_bare else AsItCame(framing)

@@ -1,12 +1,12 @@
 """Write the request that an endpoint gets in place of the client's.
 
 ``dispatch`` calls it for each attempt.  The body goes as it came, byte for byte, unless the engine
-knows the model by another name than the client used.
+knows the model by another name than the client used or has to be asked for the usage of a stream.
 """
 
 from __future__ import annotations
 
-from llmgw.gateway import headers
+from llmgw.gateway import headers, usage_chunk
 from llmgw.gateway.describing import rewrite_model
 from llmgw.gateway.endpoints import LiveEndpoint
 from llmgw.gateway.exchange import Exchange
@@ -18,6 +18,10 @@ def request_to(live: LiveEndpoint, exchange: Exchange) -> bytes:
     body = exchange.body
     if name != exchange.asked_name:
         body = rewrite_model(body, name)
+    how = exchange.usage_asking
+    exchange.is_usage_hidden = how is not None and live.facts.usage_injection
+    if how is not None and exchange.is_usage_hidden:
+        body = usage_chunk.ask(body, how)
     return b"%b%bcontent-length: %d\r\n\r\n%b" % (
         live.request_line(exchange.path),
         headers.from_client(exchange),

@@ -32,6 +32,7 @@ from llmgw.gateway.ports import RouteSource
 from llmgw.gateway.prefix import Following
 from llmgw.gateway.request_log import RequestLog
 from llmgw.gateway.scraping import Scraper
+from llmgw.gateway.silence import Patience
 from llmgw.kit import ids, logs
 from llmgw.kit.clock import Clock, SystemClock
 from llmgw.kit.tasks import Tasks
@@ -188,6 +189,8 @@ class Gateway:
                 registry=self._registry,
                 affinity=self._affinity,
                 books=Books(self._meter),
+                patience=Patience.of(settings.stream, default_profile=settings.default_profile),
+                asks_usage=settings.inject_usage,
                 now=self._clock.monotonic,
                 new_id=self._new_id,
                 tasks=self._tasks,

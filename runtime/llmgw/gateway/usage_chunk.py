@@ -27,26 +27,45 @@ _END_OF_FRAME = re.compile(rb"\n\r?\n")
 _decode_raw_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
-def may_ask(options: Any) -> bool:
-    """Whether usage has to be asked for on top of the client's own ``stream_options``.
+class Asking(msgspec.Struct, frozen=True):
+    """That usage has to be asked for on top of the client's own ``options``, if it sent any."""
 
-    ``options`` is ``UNSET`` where the body has none.  What no client library sends is the engine's
-    to judge and stays as it is.
+    options: dict[str, Any] | None = None
+
+
+_WITHOUT_OPTIONS = Asking()
+
+
+def asking(options: Any) -> Asking | None:
+    """How to ask beside a client's ``stream_options``, which are ``UNSET`` where it sent none.
+
+    ``None`` where it asked itself, and for what no client library sends: that is the engine's to
+    judge.
     """
-    if options is msgspec.UNSET or options is None:
-        return True
-    return isinstance(options, dict) and not options.get("include_usage")
-
-
-def ask(body: bytes, options: Any) -> bytes:
-    """The same body asking for usage; the bytes of every other value stay as they are."""
     if options is msgspec.UNSET:
+        return _WITHOUT_OPTIONS
+    if options is None:
+        return Asking({})
+    if isinstance(options, dict) and not options.get("include_usage"):
+        return Asking(options)
+    return None
+
+
+def ask(body: bytes, how: Asking) -> bytes:
+    """The same body asking for usage; the bytes of every other value stay as they are."""
+    if how.options is None:
         begin = body.index(b"{") + 1
         return body[:begin] + _OPTIONS + body[begin:]
     fields = _decode_raw_fields(body)
-    asking = {**(options or {}), "include_usage": True}
-    fields["stream_options"] = msgspec.Raw(msgspec.json.encode(asking))
+    options = {**how.options, "include_usage": True}
+    fields["stream_options"] = msgspec.Raw(msgspec.json.encode(options))
     return msgspec.json.encode(fields)
+
+
+def padded_out(body: bytes) -> tuple[bytes, Usage | None]:
+    """A whole stream with a comment in place of the chunk, and what the chunk said."""
+    removal = Removal(pads=True)
+    return removal.feed(body) + removal.rest(), removal.usage
 
 
 class Removal:

@@ -51,6 +51,7 @@ def _endpoint(endpoint: StaticEndpoint, *, catalog: Catalog, key: str) -> Endpoi
         priority=endpoint.priority,
         api_key=key,
         upstream_model=own_name,
+        usage_injection=endpoint.usage_injection,
     )
 
 

@@ -148,7 +148,7 @@ async def test_name_of_the_model_that_answered_is_on_the_wire(stage):
     stage.list_model("m", aliases=("gpt-4",))
     answer = await stage.ask({"model": "gpt-4", "stream": True})
     assert answer["x-llmgw-served-model"] == "m"
-    assert engine.requests[0].json == {"model": "m", "stream": True}
+    assert engine.requests[0].json["model"] == "m"
 
 
 async def test_engine_hears_the_name_that_it_knows(stage):

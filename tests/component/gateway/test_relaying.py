@@ -9,6 +9,10 @@ from tests.fakes.raw_client import End, get, post
 from tests.fakes.upstream import CHUNKED, DONE, END, EVENTS, Do, chunk, event, head, stream, whole
 
 
+ASKS_ITSELF = {**ASK, "stream": True, "stream_options": {"include_usage": True}}
+"""A request whose stream needs nothing taken out."""
+
+
 def body_as_sent(client):
     """What came after the head of the first final answer."""
     return bytes(client.raw.partition(b"\r\n\r\n")[2])
@@ -19,7 +23,7 @@ async def test_stream_of_ten_thousand_events_passes_byte_for_byte(stage):
     sent = b"".join(chunk(event(f"token {n}")) for n in range(10_000)) + chunk(DONE) + END
     pieces = [sent[n : n + 3989] for n in range(0, len(sent), 3989)]
     engine.always(EVENTS, *pieces)
-    client = await stage.send(post({**ASK, "stream": True}))
+    client = await stage.send(post(ASKS_ITSELF))
     answer = await client.answer(within_s=20)
     assert answer.is_complete
     assert body_as_sent(client) == sent

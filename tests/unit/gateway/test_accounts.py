@@ -8,7 +8,7 @@ import re
 import orjson
 import pytest
 
-from llmgw.gateway.exchange import BodyBudget, Exchange, State
+from llmgw.gateway.exchange import BodyBudget, Cut, Exchange, State
 from llmgw.gateway.metering import TTFT_EDGES_S, UNKNOWN_MODEL, Meter
 from llmgw.gateway.replies import Code
 from llmgw.gateway.request_log import RequestLog
@@ -97,7 +97,7 @@ def test_stats_are_a_copy():
 
 def test_broken_answer_is_counted_as_truncated():
     meter = Meter()
-    meter.record(served(is_truncated=True, events=0))
+    meter.record(served(cut=Cut.LOST, events=0))
     assert meter.stats().truncated == 1
 
 
@@ -148,8 +148,8 @@ def test_path_of_a_client_stays_one_short_word_of_one_line(clock, path):
 def test_both_formats_carry_the_same_figures(clock):
     cases = [
         served(),
-        served(is_truncated=True),
-        served(is_truncated=True, is_stream=False, events=0),
+        served(cut=Cut.LOST),
+        served(cut=Cut.LOST, is_stream=False, events=0),
         refused(),
         served(is_stream=False, events=0),
     ]
