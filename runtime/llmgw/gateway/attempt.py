@@ -87,6 +87,7 @@ class Attempt:
         "_owner",
         "_permit",
         "_request",
+        "_reservation",
         "connection",
         "framing",
         "head",
@@ -114,7 +115,7 @@ class Attempt:
         """Send on a connection at hand, else on a fresh one."""
         self._request = request
         live = self.live
-        live.inflight += 1
+        self._reservation = live.seat.take()
         connection = live.pool.take()
         if connection is not None:
             self._send(connection)
@@ -159,7 +160,7 @@ class Attempt:
             self._close(Outcome.FAILED)
         elif self.phase is _ANSWERED:
             self.phase = _OVER
-            self.live.inflight -= 1
+            self.live.seat.give_back(self._reservation)
 
     def on_whole(self, head: ResponseHead, body: bytes) -> None:
         """See ``upstream.Receiver``; the most common end of an attempt, so it takes no detour."""
@@ -167,7 +168,7 @@ class Attempt:
         if verdict.then is _COMMIT:
             self.phase = _OVER
             live = self.live
-            live.inflight -= 1
+            live.seat.give_back(self._reservation)
             if not live.breaker.is_calm:
                 live.learn(verdict.breaker, self._permit)
             self._owner.on_success(head, body)
@@ -258,4 +259,4 @@ class Attempt:
             self.phase = _OVER
             self._request = b""
             self.live.learn(outcome, self._permit)
-            self.live.inflight -= 1
+            self.live.seat.give_back(self._reservation)

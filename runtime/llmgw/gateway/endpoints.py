@@ -9,38 +9,65 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 
 from llmgw.domain.routes import EXTERNAL, Endpoint, EndpointState, RouteTable
 from llmgw.errors import Invalid
-from llmgw.gateway import costs, headers, rendezvous
+from llmgw.gateway import costs, headers, metric_names, rendezvous, vitals
+from llmgw.gateway.board import LoadBoard
 from llmgw.gateway.breaker import Breaker, BreakerRules, Outcome, Permit
 from llmgw.gateway.costs import CostRules, Curve, Standing
+from llmgw.gateway.metric_names import Reading
 from llmgw.gateway.pool import Address, Pool
+from llmgw.gateway.progress import Signs
+from llmgw.gateway.seat import Seat
+from llmgw.gateway.vitals import Vitals
 from llmgw.kit import logs
 
 _log = logs.get(__name__)
+
+_PROBE_DIAL_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What holds for every endpoint alike."""
+
+    breaker: BreakerRules
+    costs: CostRules
+    dial_timeout_s: float
 
 
 class LiveEndpoint:
     """One endpoint at work: what ``picking`` compares and ``dispatch`` sends to."""
 
     __slots__ = (
+        "_activity",
         "_address",
         "_cost_rules",
         "_fields",
+        "_heard_at",
         "_now",
         "_request_lines",
+        "_sent_at",
+        "_vitals",
+        "_working_since",
         "breaker",
         "context_length",
         "curves",
         "facts",
         "incarnation",
-        "inflight",
+        "is_ejected",
+        "is_external",
         "is_listed",
         "is_ready",
+        "lacks",
+        "others",
         "pool",
         "priority",
+        "probes",
         "salt",
+        "seat",
         "standing",
         "weight",
     )
@@ -50,27 +77,36 @@ class LiveEndpoint:
         facts: Endpoint,
         *,
         incarnation: int,
-        rules: BreakerRules,
-        cost_rules: CostRules,
-        dial_timeout_s: float,
+        terms: Terms,
+        seat: Seat,
         now: Callable[[], float],
     ) -> None:
         """``incarnation`` is a number of its own; raises ``Invalid`` for an undialable address."""
         self._address = Address.of(facts.url)
-        self._cost_rules = cost_rules
+        self._cost_rules = terms.costs
         self._now = now
-        self.breaker = Breaker(rules)
-        self.pool = Pool(self._address, dial_timeout_s=dial_timeout_s)
+        self.breaker = Breaker(terms.breaker)
+        self.pool = Pool(self._address, dial_timeout_s=terms.dial_timeout_s)
         self.salt = rendezvous.salt(facts.endpoint_id)
         self.incarnation = incarnation
-        self.inflight = 0
+        self.seat = seat
+        self.others = 0.0
+        self.probes = Pool(self._address, dial_timeout_s=_PROBE_DIAL_S)
+        self.lacks: tuple[str, ...] = ()
+        self.is_ejected = False
+        self._vitals: Vitals | None = None
+        self._activity = 0
+        self._heard_at: float | None = None
+        self._sent_at = 0.0
+        self._working_since: float | None = None
         self.update(facts)
 
     def update(self, facts: Endpoint) -> None:
         """Take new facts over, of the same process."""
         self.facts = facts
         self.is_listed = True
-        self.is_ready = facts.state is EndpointState.READY
+        self.is_external = facts.engine == EXTERNAL
+        self.is_ready = facts.state is EndpointState.READY and not self.is_ejected
         self.weight = facts.weight or 1.0
         self.priority = facts.priority
         self.context_length = facts.context_length
@@ -78,19 +114,43 @@ class LiveEndpoint:
         self._fields = headers.of_endpoint(facts, host=self._address.authority)
         self._request_lines: dict[bytes, bytes] = {}
 
+    @property
+    def inflight(self) -> int:
+        """Requests that any worker sent there and that have not ended."""
+        return self.seat.inflight
+
     def load(self) -> float:
-        """See ``picking.Choice``."""
-        return max(self.inflight, self.standing.seen)
+        """See ``picking.Choice``: at least what is under way, and what other gateways sent too."""
+        seat, seen = self.seat, self.standing.seen
+        inflight = seat.inflight
+        if not inflight or not seen:
+            return inflight or seen
+        return max(inflight, seen + seat.reserved)
+
+    def occupied(self) -> float:
+        """Requests there now: what ended since the last figures makes room at once."""
+        return self.seat.inflight + self.others
 
     def leave(self) -> None:
         """It is no longer in the table; answers under way go on."""
         self.is_listed = False
         self.is_ready = False
         self.pool.close()
+        self.probes.close()
+
+    def eject(self) -> None:
+        """It hangs: nothing new goes there, and what has no byte yet is tried elsewhere."""
+        self.is_ejected = True
+        self.is_ready = False
+
+    def readmit(self) -> None:
+        """It works again."""
+        self.is_ejected = False
+        self.is_ready = self.is_listed and self.facts.state is EndpointState.READY
 
     def serves(self, model: str) -> bool:
-        """Whether it is listed for the model now, ready or draining."""
-        return self.is_listed and model in self.facts.models
+        """Whether it is listed for the model and works, ready or draining."""
+        return self.is_listed and not self.is_ejected and model in self.facts.models
 
     def request_line(self, path: bytes) -> bytes:
         """The begin of a request's head: where it goes, and the fields that all of them carry."""
@@ -100,15 +160,76 @@ class LiveEndpoint:
             self._request_lines[path] = line
         return line
 
+    def probe_request(self, path: bytes) -> bytes:
+        """A whole request for a page beside its models."""
+        return b"GET %b%b HTTP/1.1\r\n%b\r\n" % (self._address.path, path, self._fields)
+
+    def heard(self, at: float) -> None:
+        """It answered a probe."""
+        self._heard_at = at
+
+    def take(self, reading: Reading, *, at: float) -> None:
+        """Its engine described itself."""
+        if self._vitals is None:
+            self._vitals = vitals.begin(reading, at=at)
+        else:
+            self._vitals = vitals.fold(self._vitals, reading, at=at)
+        self._stand()
+        self.others = max(self.standing.seen - self.inflight, 0.0)
+
+    def grow_stale(self, now: float) -> None:
+        """What its engine said last is too old to count."""
+        if not self.standing.is_stale and not self._is_fresh(now):
+            self._stand()
+            self.others = 0.0
+
+    def signs(self, now: float) -> Signs:
+        """What tells whether it makes progress."""
+        if self.pool.activity != self._activity:
+            self._activity = self.pool.activity
+            self._sent_at = now
+        seen = self._vitals
+        if self.inflight or (seen is not None and seen.reading.running):
+            self._working_since = now if self._working_since is None else self._working_since
+        else:
+            self._working_since = None
+        tells = seen is not None and metric_names.of(self.facts.engine).is_steady
+        return Signs(
+            heard_at=self._heard_at,
+            sent_at=self._sent_at,
+            moved_at=seen.moved_at if seen is not None and tells else None,
+            working_since=self._working_since,
+        )
+
     def learn(self, outcome: Outcome, permit: Permit) -> None:
         """Tell the breaker how an attempt went that had ``permit``."""
         self.breaker.record(outcome, self._now(), permit=permit)
 
+    def _is_fresh(self, now: float) -> bool:
+        seen = self._vitals
+        return seen is not None and now - seen.scraped_at <= self._cost_rules.stale_after_s
+
     def _stand(self) -> None:
         """Work out anew what requests cost it."""
-        self.standing = Standing.unseen(
-            weight=self.weight, is_external=self.facts.engine == EXTERNAL, rules=self._cost_rules
-        )
+        seen, weight, rules = self._vitals, self.weight, self._cost_rules
+        if self.is_external or seen is None or not self._is_fresh(self._now()):
+            self.standing = Standing.unseen(
+                weight=weight, is_external=self.is_external, rules=rules
+            )
+        else:
+            runs = vitals.capacity(seen, prior=rules.default_capacity)
+            self.standing = Standing(
+                seen=seen.reading.running + seen.reading.waiting,
+                waiting=seen.reading.waiting,
+                capacity=runs if seen.had_queue else runs * weight,
+                share=runs * weight,
+                kv=seen.reading.kv,
+                drain=seen.drain,
+                is_stale=False,
+                is_capacity_proven=seen.had_queue,
+                target_waiting=rules.target_waiting,
+                kv_ceiling=rules.kv_ceiling,
+            )
         self.curves: Mapping[str, Curve] = costs.curves(self.standing)
 
 
@@ -122,10 +243,13 @@ class Registry:
         cost_rules: CostRules | None = None,
         dial_timeout_s: float,
         now: Callable[[], float],
+        board: LoadBoard | None = None,
     ) -> None:
-        self._rules = rules
-        self._cost_rules = cost_rules or CostRules()
-        self._dial_timeout_s = dial_timeout_s
+        """Without ``board`` this process is alone."""
+        self._board = board or LoadBoard.private(now=now)
+        self._terms = Terms(
+            breaker=rules, costs=cost_rules or CostRules(), dial_timeout_s=dial_timeout_s
+        )
         self._now = now
         self._incarnations = itertools.count(1)
         self._by_id: dict[str, LiveEndpoint] = {}
@@ -139,6 +263,7 @@ class Registry:
                 self._by_id[facts.endpoint_id] = live
         for live in before.values():
             live.leave()
+            self._board.leave(live.seat)
         self.owners = _owners(self._by_id.values())
 
     def all(self) -> Collection[LiveEndpoint]:
@@ -155,9 +280,8 @@ class Registry:
             return LiveEndpoint(
                 facts,
                 incarnation=next(self._incarnations),
-                rules=self._rules,
-                cost_rules=self._cost_rules,
-                dial_timeout_s=self._dial_timeout_s,
+                terms=self._terms,
+                seat=self._board.seat(facts.endpoint_id, facts.url),
                 now=self._now,
             )
         except Invalid as error:

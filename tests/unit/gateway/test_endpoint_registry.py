@@ -36,7 +36,8 @@ def test_owners_are_those_that_list_a_model_in_the_order_of_their_ids(registry):
 
 def test_survivor_keeps_its_load_and_its_breaker(registry):
     live = put(registry, endpoint())["e1"]
-    live.inflight = 3
+    for _ in range(3):
+        live.seat.take()
     for _ in range(3):
         live.learn(Outcome.FAILED, Permit.ORDINARY)
     after = put(registry, endpoint(weight=2.0), endpoint("e2"))["e1"]
@@ -46,7 +47,8 @@ def test_survivor_keeps_its_load_and_its_breaker(registry):
 
 def test_same_id_at_another_address_is_another_process(registry):
     live = put(registry, endpoint())["e1"]
-    live.inflight = 3
+    for _ in range(3):
+        live.seat.take()
     after = put(registry, endpoint(url="http://127.0.0.1:2"))["e1"]
     assert after.inflight == 0
     assert not live.serves("m")
