@@ -5,6 +5,7 @@ Called by ``config.loading``, which leaves out what rests on a setting that coul
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ def server(settings: ServerSettings) -> Iterator[Contradiction]:
     """Every contradiction in the settings of a server."""
     yield from _silence(settings)
     yield from _backoffs(settings)
+    yield from _bands(settings)
     yield from _expected_nodes(settings)
     yield from _listeners(settings)
     yield from _agent_port(settings)
@@ -65,6 +67,25 @@ def _backoffs(settings: ServerSettings) -> Iterator[Contradiction]:
     yield from _ordered(
         "router.breaker.open_max_s", breaker.open_max_s, "router.breaker.open_s", breaker.open_s
     )
+
+
+def _bands(settings: ServerSettings) -> Iterator[Contradiction]:
+    admission = settings.admission
+    names_of_bands = [band.name for band in admission.bands]
+    for double in _doubles(names_of_bands):
+        yield Contradiction(("admission.bands",), f"the name {double!r} is used more than once")
+    for above, below in itertools.pairwise(admission.bands):
+        if below.ceiling >= above.ceiling:
+            yield Contradiction(
+                ("admission.bands",),
+                f"the ceiling of {below.name!r}, {below.ceiling:g}, is not lower than that of "
+                f"{above.name!r}, {above.ceiling:g}",
+            )
+    if admission.default_band not in names_of_bands:
+        yield Contradiction(
+            ("admission.default_band", "admission.bands"),
+            f"{admission.default_band!r} is none of {', '.join(names_of_bands) or 'no bands'}",
+        )
 
 
 def _expected_nodes(settings: ServerSettings) -> Iterator[Contradiction]:

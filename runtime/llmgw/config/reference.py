@@ -78,7 +78,17 @@ def _written(key: Key) -> str:
         return units.shown_bytes(key.default)
     if isinstance(key.default, bool):
         return str(key.default).lower()
-    return str(list(key.default)) if isinstance(key.default, tuple) else str(key.default)
+    if isinstance(key.default, tuple):
+        return f"[{', '.join(map(_written_item, key.default))}]"
+    return str(key.default)
+
+
+def _written_item(item: object) -> str:
+    """One entry of a list, a section as it stands in a file."""
+    if not shape.is_group(type(item)):
+        return repr(item)
+    pairs = [f"{key.name}: {getattr(item, key.name)}" for key in shape.keys(type(item))]
+    return f"{{{', '.join(pairs)}}}"
 
 
 def _legal(key: Key) -> str:

@@ -23,6 +23,7 @@ from llmgw.config.declaring import (
     setting,
     texts_by_name,
 )
+from llmgw.config.entering import AdmissionSettings, OnDemandSettings
 from llmgw.domain.catalog import Model
 
 # Both roles
@@ -224,6 +225,11 @@ class RouterSettings:
         "The request header whose value keeps requests at one endpoint; without it the body's "
         "`prompt_cache_key` and then `user` do.",
     )
+    check_capabilities: bool = setting(
+        False,
+        "Refuse tools and images that a model does not name among its `capabilities`; a model that "
+        "names none is always tried.",
+    )
     session_load_factor: float = setting(
         1.25,
         "A session leaves an endpoint that has more than this many times its share of the load.",
@@ -330,6 +336,8 @@ class ServerSettings:
     log: LogSettings = setting(LogSettings(), "The log.")
     gateway: GatewaySettings = setting(GatewaySettings(), "The processes that carry requests.")
     router: RouterSettings = setting(RouterSettings(), "How requests are carried.")
+    admission: AdmissionSettings = setting(AdmissionSettings(), "Who goes first.")
+    on_demand: OnDemandSettings = setting(OnDemandSettings(), "Models loaded when asked for.")
     control: ControlSettings = setting(ControlSettings(), "The control plane.")
     models: tuple[Model, ...] = setting((), "The catalog: what should run, and how.")
     endpoints: tuple[StaticEndpoint, ...] = setting(

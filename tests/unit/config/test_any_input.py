@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 
 import pytest
@@ -70,7 +71,7 @@ def settings_with_a_default():
 @pytest.mark.parametrize(("kind", "path", "value"), [*settings_with_a_default()])
 def test_every_setting_can_be_given_by_environment(kind, path, value):
     listed = list(value) if isinstance(value, tuple) else value
-    text = listed if isinstance(listed, str) else json.dumps(listed)
+    text = listed if isinstance(listed, str) else json.dumps(listed, default=dataclasses.asdict)
     load, base = (load_server, {}) if kind is ServerSettings else (load_agent, AGENT)
     try:
         read = load(None, environ={**base, sources.variable(path): text})

@@ -219,6 +219,16 @@ def test_five_mistakes_are_five(mistakes):
             id="bounds crossed",
         ),
         pytest.param(
+            "admission: {bands: [{name: gold, ceiling: 0.8}, {name: low, ceiling: 0.8}]}",
+            "admission.bands: the ceiling of 'low', 0.8, is not lower than that of 'gold', 0.8",
+            id="bands that are one",
+        ),
+        pytest.param(
+            "admission: {bands: [{name: high}], default_band: gold}",
+            "admission.default_band: 'gold' is none of high",
+            id="no such band",
+        ),
+        pytest.param(
             "control: {expect_nodes: [a_b]}",
             "control.expect_nodes[0]: 'a_b' is no node name: letters, digits, dots and dashes, "
             "at most 63, no dash at an end",
