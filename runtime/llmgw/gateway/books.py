@@ -24,9 +24,9 @@ class Books:
         """A request begins its way to an engine."""
         self._meter.inflight += 1
 
-    def attempt_failed(self, exchange: Exchange, ending: str) -> None:  # noqa: ARG002 - for receipts
+    def attempt_failed(self, exchange: Exchange, ending: str) -> None:
         """The attempt at ``exchange.endpoint_id`` did not become the answer."""
-        self._meter.count_attempt(ending)
+        self._meter.count_attempt(exchange.model_name, ending)
 
     def whole(self, exchange: Exchange, body: bytes, *, is_events: bool) -> bytes:
         """An engine's answer came whole at once: what the client gets of it."""

@@ -237,6 +237,11 @@ class ClientConnection(asyncio.Protocol):
         else:
             self._transport.abort()
 
+    @property
+    def untaken_bytes(self) -> int:
+        """Bytes of answers that the client has not taken yet."""
+        return self._transport.get_write_buffer_size()
+
     def abort(self) -> None:
         """End the connection without a word."""
         self._transport.abort()

@@ -16,6 +16,7 @@ from llmgw.errors import Invalid
 from llmgw.gateway import costs, headers, metric_names, rendezvous, vitals
 from llmgw.gateway.board import LoadBoard
 from llmgw.gateway.breaker import Breaker, BreakerRules, Outcome, Permit
+from llmgw.gateway.bulletin import Bulletin
 from llmgw.gateway.costs import CostRules, Curve, Standing
 from llmgw.gateway.metric_names import Reading
 from llmgw.gateway.pool import Address, Pool
@@ -44,12 +45,12 @@ class LiveEndpoint:
     __slots__ = (
         "_activity",
         "_address",
+        "_bulletin",
         "_cost_rules",
         "_fields",
         "_heard_at",
         "_now",
         "_request_lines",
-        "_sent_at",
         "_vitals",
         "_working_since",
         "breaker",
@@ -93,11 +94,11 @@ class LiveEndpoint:
         self.others = 0.0
         self.probes = Pool(self._address, dial_timeout_s=_PROBE_DIAL_S)
         self.lacks: tuple[str, ...] = ()
-        self.is_ejected = False
+        self.is_ejected = seat.is_ejected
         self._vitals: Vitals | None = None
         self._activity = 0
-        self._heard_at: float | None = None
-        self._sent_at = 0.0
+        self._bulletin = seat.bulletin
+        self._heard_at = self._bulletin.scraped_at
         self._working_since: float | None = None
         self.update(facts)
 
@@ -106,13 +107,18 @@ class LiveEndpoint:
         self.facts = facts
         self.is_listed = True
         self.is_external = facts.engine == EXTERNAL
-        self.is_ready = facts.state is EndpointState.READY and not self.is_ejected
+        self._may_serve()
         self.weight = facts.weight or 1.0
         self.priority = facts.priority
         self.context_length = facts.context_length
         self._stand()
         self._fields = headers.of_endpoint(facts, host=self._address.authority)
         self._request_lines: dict[bytes, bytes] = {}
+
+    @property
+    def latest(self) -> Bulletin | None:
+        """What its engine said of itself last, as long as that counts."""
+        return self._bulletin if self._is_fresh(self._now()) else None
 
     @property
     def inflight(self) -> int:
@@ -138,15 +144,20 @@ class LiveEndpoint:
         self.pool.close()
         self.probes.close()
 
-    def eject(self) -> None:
-        """It hangs: nothing new goes there, and what has no byte yet is tried elsewhere."""
-        self.is_ejected = True
-        self.is_ready = False
-
-    def readmit(self) -> None:
-        """It works again."""
-        self.is_ejected = False
-        self.is_ready = self.is_listed and self.facts.state is EndpointState.READY
+    def refresh(self, now: float) -> bool:
+        """Take over what the board says of it; whether it was taken out of use or back into it."""
+        if self.pool.activity != self._activity:
+            self._activity = self.pool.activity
+            self.seat.progressed(now)
+        bulletin, has_aged = self.seat.bulletin, not (self.standing.is_stale or self.is_external)
+        if bulletin is not self._bulletin or (has_aged and not self._is_fresh(now)):
+            self._bulletin = bulletin
+            self._stand()
+            self.others = max(self.standing.seen - self.inflight, 0.0)
+        was_ejected, self.is_ejected = self.is_ejected, self.seat.is_ejected
+        if was_ejected is not self.is_ejected:
+            self._may_serve()
+        return was_ejected is not self.is_ejected
 
     def serves(self, model: str) -> bool:
         """Whether it is listed for the model and works, ready or draining."""
@@ -169,25 +180,26 @@ class LiveEndpoint:
         self._heard_at = at
 
     def take(self, reading: Reading, *, at: float) -> None:
-        """Its engine described itself."""
+        """Its engine described itself; all workers hear of it."""
         if self._vitals is None:
-            self._vitals = vitals.begin(reading, at=at)
+            seen = vitals.begin(reading, at=at)
         else:
-            self._vitals = vitals.fold(self._vitals, reading, at=at)
-        self._stand()
-        self.others = max(self.standing.seen - self.inflight, 0.0)
-
-    def grow_stale(self, now: float) -> None:
-        """What its engine said last is too old to count."""
-        if not self.standing.is_stale and not self._is_fresh(now):
-            self._stand()
-            self.others = 0.0
+            seen = vitals.fold(self._vitals, reading, at=at)
+        self._vitals = seen
+        self.seat.publish(
+            Bulletin(
+                running=reading.running,
+                waiting=reading.waiting,
+                kv=reading.kv,
+                drain=seen.drain,
+                capacity=seen.most_running,
+                is_proven=seen.had_queue,
+                scraped_at=at,
+            )
+        )
 
     def signs(self, now: float) -> Signs:
         """What tells whether it makes progress."""
-        if self.pool.activity != self._activity:
-            self._activity = self.pool.activity
-            self._sent_at = now
         seen = self._vitals
         if self.inflight or (seen is not None and seen.reading.running):
             self._working_since = now if self._working_since is None else self._working_since
@@ -196,7 +208,7 @@ class LiveEndpoint:
         tells = seen is not None and metric_names.of(self.facts.engine).is_steady
         return Signs(
             heard_at=self._heard_at,
-            sent_at=self._sent_at,
+            sent_at=self.seat.progressed_at or 0.0,
             moved_at=seen.moved_at if seen is not None and tells else None,
             working_since=self._working_since,
         )
@@ -205,28 +217,32 @@ class LiveEndpoint:
         """Tell the breaker how an attempt went that had ``permit``."""
         self.breaker.record(outcome, self._now(), permit=permit)
 
+    def _may_serve(self) -> None:
+        self.is_ready = (
+            self.is_listed and self.facts.state is EndpointState.READY and not self.is_ejected
+        )
+
     def _is_fresh(self, now: float) -> bool:
-        seen = self._vitals
-        return seen is not None and now - seen.scraped_at <= self._cost_rules.stale_after_s
+        return self._bulletin.is_fresh(now, self._cost_rules.stale_after_s)
 
     def _stand(self) -> None:
         """Work out anew what requests cost it."""
-        seen, weight, rules = self._vitals, self.weight, self._cost_rules
-        if self.is_external or seen is None or not self._is_fresh(self._now()):
+        seen, weight, rules = self._bulletin, self.weight, self._cost_rules
+        if self.is_external or not self._is_fresh(self._now()):
             self.standing = Standing.unseen(
                 weight=weight, is_external=self.is_external, rules=rules
             )
         else:
-            runs = vitals.capacity(seen, prior=rules.default_capacity)
+            runs = seen.runs(prior=rules.default_capacity)
             self.standing = Standing(
-                seen=seen.reading.running + seen.reading.waiting,
-                waiting=seen.reading.waiting,
-                capacity=runs if seen.had_queue else runs * weight,
+                seen=seen.running + seen.waiting,
+                waiting=seen.waiting,
+                capacity=runs if seen.is_proven else runs * weight,
                 share=runs * weight,
-                kv=seen.reading.kv,
+                kv=seen.kv,
                 drain=seen.drain,
                 is_stale=False,
-                is_capacity_proven=seen.had_queue,
+                is_capacity_proven=seen.is_proven,
                 target_waiting=rules.target_waiting,
                 kv_ceiling=rules.kv_ceiling,
             )
@@ -257,6 +273,7 @@ class Registry:
 
     def replace(self, table: RouteTable) -> None:
         """Take a whole new table; what it does not list any more leaves."""
+        self._board.look()
         before, self._by_id = self._by_id, {}
         for facts in table.endpoints:
             if (live := self._adopted(before, facts)) is not None:

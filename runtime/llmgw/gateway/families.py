@@ -105,8 +105,8 @@ FAMILIES = (
     Family(
         "llmgw_stalled_streams_total",
         _C,
-        "Streams cut because their endpoint made no progress.",
-        _OF_ENDPOINT,
+        "Answers cut after their first byte because nothing more came.",
+        ("replica",),
     ),
     Family("llmgw_stream_bytes_buffered", _G, "Bytes of answers that slow clients did not take."),
     # Endpoints

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 
 from llmgw.config.settings import RouterSettings
 from llmgw.domain.routes import ModelState, RouteTable
-from llmgw.gateway import scraping
+from llmgw.gateway import figures, scraping
 from llmgw.gateway.affinity import Affinity
+from llmgw.gateway.board import LoadBoard
 from llmgw.gateway.books import Books
 from llmgw.gateway.breaker import BreakerRules
 from llmgw.gateway.connection import ClientConnection, Reception
@@ -33,8 +34,9 @@ from llmgw.gateway.prefix import Following
 from llmgw.gateway.request_log import RequestLog
 from llmgw.gateway.scraping import Scraper
 from llmgw.gateway.silence import Patience
-from llmgw.kit import ids, logs
+from llmgw.kit import ids, logs, metrics
 from llmgw.kit.clock import Clock, SystemClock
+from llmgw.kit.metrics import Sample
 from llmgw.kit.tasks import Tasks
 
 _log = logs.get(__name__)
@@ -69,6 +71,14 @@ class GatewayStats:
     prefix_nodes: int
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A worker's place among those of its host: its board, and whether it scrapes for all now."""
+
+    board: LoadBoard
+    is_publisher: Callable[[], bool] = lambda: True
+
+
 class Gateway:
     """The data plane of one process: ``start`` once, then ``drain`` or ``close`` once."""
 
@@ -79,8 +89,12 @@ class Gateway:
         routes: RouteSource,
         request_log: RequestLog | None = None,
         clock: Clock | None = None,
+        place: Place | None = None,
     ) -> None:
-        """Without ``request_log`` requests are counted and not written down."""
+        """Without ``request_log`` requests are counted and not written down.
+
+        Without ``place`` this process is the only worker.
+        """
         self._routes = routes
         self._clock = clock or SystemClock()
         self._request_log = request_log
@@ -92,7 +106,8 @@ class Gateway:
         self._table_taken_at = 0.0
         self._scrape_interval_s = settings.scrape_interval
         self._is_stopping = False
-        self._registry = _registry(settings, self._clock)
+        self._place = place or Place(LoadBoard.private(now=self._clock.monotonic))
+        self._registry = _registry(settings, self._clock, board=self._place.board)
         self._affinity = Affinity(settings)
         self._meter = Meter(write=request_log.add if request_log is not None else None)
         self._pipeline = self._make_pipeline(settings)
@@ -179,6 +194,24 @@ class Gateway:
             prefix_nodes=self._affinity.nodes,
         )
 
+    def figures(self) -> tuple[Sample, ...]:
+        """This worker's metrics of this moment, of the families in ``families``."""
+        now, connections = self._clock.monotonic(), self._reception.connections
+        untaken_bytes = sum(one.untaken_bytes for one in connections)
+        dropped_lines = self._request_log.dropped_lines if self._request_log else 0
+        following = {what.value: count for what, count in self._affinity.following.items()}
+        return (
+            *figures.of_requests(self._meter.stats()),
+            *figures.of_endpoints(self._registry.all(), now=now),
+            *figures.of_pools(self._registry.owners, now=now),
+            *metrics.counts("llmgw_prefix_decisions_total", following),
+            Sample("llmgw_connections", (), len(connections)),
+            Sample("llmgw_stream_bytes_buffered", (), untaken_bytes),
+            Sample("llmgw_request_bytes_buffered", (), self._reception.budget.held_bytes),
+            Sample("llmgw_log_lines_dropped_total", (), dropped_lines),
+            Sample("llmgw_route_table_age_seconds", (), now - self._table_taken_at),
+        )
+
     def _make_pipeline(self, settings: RouterSettings) -> Pipeline:
         return Pipeline(
             local=LocalRoutes(
@@ -206,6 +239,7 @@ class Gateway:
                 now=self._clock.monotonic,
                 draw=random.random,
                 on_changed=self._tell_of_changes,
+                is_publisher=self._place.is_publisher,
             ),
             interval_s=self._scrape_interval_s,
         )
@@ -234,6 +268,7 @@ class Gateway:
             for connection in tuple(self._reception.connections):
                 if connection.due_at <= now or connection.is_paused:
                     self._guarded(connection, functools.partial(connection.look, now))
+            self._read_board(now)
             if self._request_log is not None:
                 self._request_log.flush()
             if now >= expire_at:
@@ -241,6 +276,11 @@ class Gateway:
                 for live in self._registry.all():
                     live.pool.expire(now)
                     live.probes.expire(now)
+
+    def _read_board(self, now: float) -> None:
+        self._place.board.look()
+        if any([live.refresh(now) for live in self._registry.all()]):
+            self._tell_of_changes()
 
     def _guarded(self, connection: ClientConnection, action: Callable[[], None]) -> None:
         """Tell one connection something; its failure must not keep it from all others."""
@@ -277,7 +317,7 @@ class Gateway:
         return Readiness(tuple(reasons), now - self._table_taken_at)
 
 
-def _registry(settings: RouterSettings, clock: Clock) -> Registry:
+def _registry(settings: RouterSettings, clock: Clock, *, board: LoadBoard) -> Registry:
     breaker = settings.breaker
     return Registry(
         rules=BreakerRules(
@@ -293,4 +333,5 @@ def _registry(settings: RouterSettings, clock: Clock) -> Registry:
         ),
         dial_timeout_s=settings.dispatch.dial_timeout_s,
         now=clock.monotonic,
+        board=board,
     )

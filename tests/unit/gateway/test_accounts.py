@@ -82,7 +82,7 @@ def test_time_to_first_token_falls_into_its_bucket():
     meter.record(served())
     meter.record(served(first_byte_at=1900.0))
     meter.record(refused())
-    counts = meter.stats().ttft_buckets["m"]
+    counts = meter.stats().by_model["m"].ttft_buckets
     assert sum(counts) == 2
     assert counts[TTFT_EDGES_S.index(0.05)] == 1
     assert counts[-1] == 1

@@ -1,0 +1,86 @@
+"""Make metrics of what the rooms of the gateway count; pure.
+
+``server`` asks for them when somebody wants the figures of its worker.  All names are of
+``families``; what is unknown gets no sample.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from llmgw.gateway import saturating
+from llmgw.gateway.endpoints import LiveEndpoint
+from llmgw.gateway.metering import Stats, Tally
+from llmgw.kit.metrics import Sample, counts
+
+
+def of_requests(stats: Stats) -> Iterator[Sample]:
+    """What became of requests."""
+    for state, count in stats.states.items():
+        yield Sample("llmgw_workload_total", (state.value,), count)
+    yield Sample("llmgw_requests_inflight", (), stats.inflight)
+    yield Sample("llmgw_dispatches_per_request", (), stats.attempts, stats.attempt_buckets)
+    yield from counts("llmgw_stalled_streams_total", stats.stalled)
+    for model, tally in stats.by_model.items():
+        yield from _of_model(model, tally)
+
+
+def of_endpoints(lives: Iterable[LiveEndpoint], *, now: float) -> Iterator[Sample]:
+    """What is known of endpoints; what an engine does not publish is absent."""
+    for live in lives:
+        labels = (live.facts.endpoint_id, live.facts.node_id)
+        for name, value in _of_endpoint(live, now):
+            if value is not None:
+                yield Sample(f"llmgw_endpoint_{name}", labels, value)
+        yield Sample("llmgw_metric_contract_broken", labels, len(live.lacks))
+
+
+def of_pools(owners: Mapping[str, Collection[LiveEndpoint]], *, now: float) -> Iterator[Sample]:
+    """How full the endpoints of each model are and how evenly; nothing of a model without any."""
+    for model, lives in owners.items():
+        ready = [one for one in lives if one.is_ready and one.breaker.may_pass(now)]
+        if not ready:
+            continue
+        yield Sample("llmgw_pool_saturation", (model,), saturating.of_pool(ready))
+        loads = [one.load() for one in ready]
+        if len(loads) > 1 and any(loads):
+            variation = statistics.pstdev(loads) / statistics.fmean(loads)
+            yield Sample("llmgw_load_cv", (model,), variation)
+
+
+def _of_model(model: str, tally: Tally) -> Iterator[Sample]:
+    of_model = (model,)
+    for status, count in tally.statuses.items():
+        yield Sample("llmgw_requests_total", (model, str(status)), count)
+    for outcome, count in tally.outcomes.items():
+        yield Sample("llmgw_dispatch_total", (model, outcome), count)
+    for cut, count in tally.cuts.items():
+        yield Sample("llmgw_truncated_total", (model, cut.value), count)
+    if not any(tally.request_buckets):
+        return  # of requests for no model
+    yield Sample("llmgw_ttft_seconds", of_model, tally.ttft_sum_s, tuple(tally.ttft_buckets))
+    yield Sample(
+        "llmgw_request_seconds", of_model, tally.request_sum_s, tuple(tally.request_buckets)
+    )
+    yield Sample("llmgw_tokens_total", (model, "input"), tally.input_tokens)
+    yield Sample("llmgw_tokens_total", (model, "output"), tally.output_tokens)
+    if tally.has_cached_tokens:
+        yield Sample("llmgw_tokens_total", (model, "cached"), tally.cached_tokens)
+    yield Sample("llmgw_usage_estimated_total", of_model, tally.estimated)
+    yield Sample("llmgw_no_done_total", of_model, tally.lacking_done)
+
+
+def _of_endpoint(live: LiveEndpoint, now: float) -> Iterator[tuple[str, float | None]]:
+    if (seen := live.latest) is not None:
+        yield "running", seen.running
+        yield "waiting", seen.waiting
+        yield "kv_cache_usage", seen.kv
+        yield "drain_rate", seen.drain
+        yield "capacity", seen.capacity
+    yield "inflight", live.inflight
+    yield "reserved", live.seat.reserved
+    yield "load", live.load()
+    yield "breaker_open", float(not live.breaker.may_pass(now))
+    yield "metrics_stale", float(live.standing.is_stale)
+    yield "ejected", float(live.is_ejected)
