@@ -38,5 +38,8 @@ def routed(
         fallbacks=tuple(dict.fromkeys(f.name for f in fallbacks if f is not None)),
         routing_profile=model.routing_profile,
         retry_after_s=retry_after_s,
+        is_on_demand=bool(
+            model.profiles and model.scaling is not None and model.scaling.is_on_demand
+        ),
         failure=failure[:MAX_FAILURE_CHARS] if state is ModelState.FAILED else "",
     )

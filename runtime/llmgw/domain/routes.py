@@ -64,6 +64,8 @@ class RoutedModel:
     fallbacks: tuple[str, ...] = ()
     routing_profile: str = ""
     retry_after_s: int | None = None
+    is_on_demand: bool = False
+    """Whether it is loaded when somebody asks for it, and unloaded when nobody does."""
     failure: str = ""
     """Why the last start failed, in words that clients may read; only in the state FAILED."""
 

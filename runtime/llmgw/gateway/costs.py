@@ -97,7 +97,8 @@ class Standing:
 
     ``seen`` is what ran and waited there, ``capacity`` how many it runs at a time, ``share`` what
     its part of all load is proportional to, ``drain`` how many it ends a second, ``kv`` the part of
-    its cache that is in use; ``None`` where that is not known.
+    its cache that is in use; ``None`` where that is not known.  ``is_capacity_proven`` says that
+    the engine was seen to let requests wait, so that ``capacity`` is no guess.
     """
 
     seen: float = 0.0
@@ -108,6 +109,7 @@ class Standing:
     drain: float | None = None
     is_stale: bool = True
     is_external: bool = False
+    is_capacity_proven: bool = False
     target_waiting: float = 4.0
     kv_ceiling: float = 0.9
 
@@ -131,6 +133,12 @@ class Standing:
         """How full it is with ``load`` requests; at 1 it has as many as it can take and be well."""
         of_queue = self.queue_at(load) / self.target_waiting
         return of_queue if self.kv is None else max(of_queue, self.kv / self.kv_ceiling)
+
+    def pressure_at(self, load: float) -> float:
+        """How full it is known to be; what may only be guessed does not count."""
+        if self.is_capacity_proven:
+            return self.saturation_at(load)
+        return 0.0 if self.kv is None else self.kv / self.kv_ceiling
 
 
 class Curve:

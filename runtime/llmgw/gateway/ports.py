@@ -1,7 +1,7 @@
 """What the gateway needs from others, and what its own rooms need from each other.
 
-``serve`` joins a ``RouteSource``; ``connection`` fits ``Client``, ``dispatch`` fits ``Work``,
-``pipeline`` fits ``Service``.
+``serve`` joins a ``RouteSource`` and perhaps ``LoadRequests``; ``connection`` fits ``Client``,
+``arrival`` and ``dispatch`` fit ``Work``, ``pipeline`` fits ``Service``.
 """
 
 from __future__ import annotations
@@ -26,6 +26,22 @@ class RouteSource(Protocol):
 
     def subscribe(self, listener: Callable[[RouteTable], None]) -> Callable[[], None]:
         """Call ``listener`` on the event loop with each new table; the result ends that."""
+        ...
+
+
+class LoadRequests(Protocol):
+    """Where models are asked for that are loaded on demand.
+
+    What comes of it is in the next route tables: endpoints, or the state LOADING with the time that
+    is left, or FAILED with its cause.
+    """
+
+    def want(self, model: str) -> None:
+        """Somebody waits for the model; said once until it is withdrawn."""
+        ...
+
+    def withdraw(self, model: str) -> None:
+        """Nobody waits for it any more."""
         ...
 
 

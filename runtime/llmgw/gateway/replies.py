@@ -20,6 +20,8 @@ class Code(enum.StrEnum):
     INVALID_JSON = "invalid_json"
     MISSING_MODEL = "missing_model"
     INVALID_FIELD = "invalid_field"
+    CONTEXT_LENGTH_EXCEEDED = "context_length_exceeded"
+    UNSUPPORTED_CAPABILITY = "unsupported_capability"
     MODEL_NOT_FOUND = "model_not_found"
     NOT_FOUND = "not_found"
     METHOD_NOT_ALLOWED = "method_not_allowed"
@@ -28,6 +30,7 @@ class Code(enum.StrEnum):
     UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type"
     EXPECTATION_FAILED = "expectation_failed"
     HEADERS_TOO_LARGE = "headers_too_large"
+    OVERLOADED = "overloaded"
     INTERNAL = "internal"
     UPSTREAM_UNREACHABLE = "upstream_unreachable"
     UPSTREAM_AUTH_FAILED = "upstream_auth_failed"
@@ -59,6 +62,12 @@ _ROWS = {
     Code.INVALID_JSON: _Row(400, _INVALID, "The body is not a JSON object."),
     Code.MISSING_MODEL: _Row(400, _INVALID, "The body names no model: set `model`."),
     Code.INVALID_FIELD: _Row(400, _INVALID, "A field of the body has the wrong type."),
+    Code.CONTEXT_LENGTH_EXCEEDED: _Row(
+        400, _INVALID, "The prompt is longer than this model reads."
+    ),
+    Code.UNSUPPORTED_CAPABILITY: _Row(
+        400, _INVALID, "The request needs something that this model does not do."
+    ),
     Code.MODEL_NOT_FOUND: _Row(404, _INVALID, "There is no such model: GET /v1/models lists them."),
     Code.NOT_FOUND: _Row(404, _INVALID, "There is nothing at this path."),
     Code.METHOD_NOT_ALLOWED: _Row(405, _INVALID, "This path does not answer this method."),
@@ -70,6 +79,9 @@ _ROWS = {
     Code.EXPECTATION_FAILED: _Row(417, _INVALID, "Only `Expect: 100-continue` is understood."),
     Code.HEADERS_TOO_LARGE: _Row(
         431, _INVALID, "The head of the request is larger than this gateway accepts."
+    ),
+    Code.OVERLOADED: _Row(
+        429, "rate_limit_error", "The engines of this model are busy; try again later."
     ),
     Code.INTERNAL: _Row(500, "server_error", "The gateway failed; its log tells why."),
     Code.UPSTREAM_UNREACHABLE: _Row(
