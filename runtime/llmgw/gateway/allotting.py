@@ -21,7 +21,7 @@ class Allotment:
         self._words = words
         self._layout = layout
         self._keep_s = keep_s
-        self._slots = {key: slot for slot, key in enumerate(_keys(words, layout)) if key}
+        self._slots = slots(words, layout)
         held = set(self._slots.values())
         self._free = [slot for slot in reversed(range(layout.slots)) if slot not in held]
         self._left_at: dict[int, float] = {}
@@ -56,12 +56,6 @@ class Allotment:
         slot = self._slots.get(key)
         return None if slot is None else sum(self._column(slot))
 
-    @staticmethod
-    def found(words: memoryview, layout: Layout, key: int) -> int | None:
-        """The slot that another process gave to an endpoint."""
-        keys = _keys(words, layout)
-        return keys.index(key) if key in keys else None
-
     def _collect(self, now: float) -> None:
         """Free what was left long enough ago and is idle."""
         for key, left_at in tuple(self._left_at.items()):
@@ -77,6 +71,8 @@ class Allotment:
         return self._words[first : first + layout.rows * layout.row_words : layout.row_words]
 
 
-def _keys(words: memoryview, layout: Layout) -> list[int]:
+def slots(words: memoryview, layout: Layout) -> dict[int, int]:
+    """Which slot each endpoint has, by its key, whoever gave it."""
     first = layout.slot_at(0) + at.KEY
-    return words[first : layout.slot_at(layout.slots) : at.SLOT_WORDS].tolist()
+    keys = words[first : layout.slot_at(layout.slots) : at.SLOT_WORDS].tolist()
+    return {key: slot for slot, key in enumerate(keys) if key}

@@ -11,15 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
-from llmgw.gateway import board_layout
+from llmgw.gateway import allotting, board_layout
+from llmgw.gateway import seat as seats
 from llmgw.gateway.allotting import Allotment
 from llmgw.gateway.board_layout import Layout
 from llmgw.gateway.seat import Seat
 from llmgw.kit import logs, mmapboard
 
 _log = logs.get(__name__)
-
-_SPARE = Layout(rows=1, slots=1)
 
 
 class LoadBoard:
@@ -35,6 +34,7 @@ class LoadBoard:
         self._now = now
         self._rows = 1
         self._seats: dict[int, Seat] = {}
+        self._slots: dict[int, int] = {}
         self._allotment: Allotment | None = None
 
     @classmethod
@@ -59,8 +59,8 @@ class LoadBoard:
         key = board_layout.key_of(endpoint_id, url)
         slot = self._slot_of(key)
         if slot is None:
-            _log.error("board_has_no_slot", endpoint=endpoint_id, means="counted by worker alone")
-            return LoadBoard.private(now=self._now, slots=1).seat(endpoint_id, url)
+            _log.debug("board_has_no_slot", endpoint=endpoint_id, means="counted by worker alone")
+            return seats.spare(key, now=self._now)
         before = self._seats.get(slot)
         if before is None or before.key != key:
             if before is not None:
@@ -77,7 +77,9 @@ class LoadBoard:
             self._allotment.release(seat.key, now=self._now())
 
     def look(self) -> None:
-        """Hear of workers that came; called every now and then, not with each request."""
+        """Hear of workers and endpoints that came; called now and then, not with each request."""
+        if self._allotment is None:
+            self._slots = allotting.slots(self._words, self._layout)
         rows = max(self._words[board_layout.ROWS_IN_USE], self._row + 1)
         if rows != self._rows:
             self._rows = rows
@@ -87,7 +89,7 @@ class LoadBoard:
     def _slot_of(self, key: int) -> int | None:
         if self._allotment is not None:
             return self._allotment.hold(key, now=self._now())
-        return Allotment.found(self._words, self._layout, key)
+        return self._slots.get(key)
 
     def _clear_cell(self, slot: int) -> None:
         cell = self._layout.cell_at(self._row, slot)

@@ -27,6 +27,11 @@ class Bulletin:
     is_proven: bool = False
     scraped_at: float | None = None
 
+    def runs(self, *, prior: float) -> float:
+        """How many requests it runs at a time, as far as is known; ``prior`` is the guess."""
+        seen = self.capacity or 0.0
+        return seen if self.is_proven else max(seen, prior, 1.0)
+
     def is_fresh(self, now: float, stale_after_s: float) -> bool:
         """Whether it says something about this moment."""
         return self.scraped_at is not None and 0.0 <= now - self.scraped_at < stale_after_s

@@ -1,7 +1,8 @@
 """Look at every endpoint again and again: its metrics, its health, whether it makes progress.
 
-``server`` runs one ``Scraper``.  Each endpoint is looked at on its own, so one that does not answer
-delays no other; external ones are not looked at.  What is seen goes into the ``LiveEndpoint``.
+``server`` runs one ``Scraper``; of the workers of a host one looks for all.  Each endpoint is
+looked at on its own, so one that does not answer delays no other; external ones are not looked at.
+What is seen goes onto the board.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ _SPREAD = 0.25
 class Surroundings:
     """What the scraper works with; ``draw`` gives random figures in [0, 1).
 
-    ``on_changed`` is called when an endpoint was taken out of use or back into it.
+    ``on_changed`` is called when an endpoint was taken out of use or back into it; of the workers
+    that share a board one ``is_publisher`` at a time, and it alone looks.
     """
 
     registry: Registry
@@ -36,6 +38,7 @@ class Surroundings:
     now: Callable[[], float]
     draw: Callable[[], float]
     on_changed: Callable[[], None]
+    is_publisher: Callable[[], bool]
 
 
 class Scraper:
@@ -48,9 +51,10 @@ class Scraper:
         self._under_way: set[LiveEndpoint] = set()
 
     async def run(self) -> None:
-        """Begin a look at every endpoint in each interval."""
+        """Begin a look at every endpoint in each interval, as long as this worker is to."""
         while True:
-            for live in tuple(self._shared.registry.all()):
+            lives = tuple(self._shared.registry.all()) if self._shared.is_publisher() else ()
+            for live in lives:
                 if not live.is_external and live not in self._under_way:
                     self._under_way.add(live)
                     self._shared.tasks.spawn(f"look-{live.facts.endpoint_id}", self._look(live))
@@ -72,6 +76,7 @@ class Scraper:
     async def _probe(self, live: LiveEndpoint) -> None:
         """Metrics if they come; else whether its health is answered, which tells less."""
         asked_at = self._shared.now()
+        live.seat.open_generation()
         try:
             page = await probing.fetch(
                 live.probes, live.probe_request(b"/metrics"), within_s=_PROBE_S
@@ -107,14 +112,13 @@ class Scraper:
     def _judge(self, live: LiveEndpoint) -> None:
         now = self._shared.now()
         reason = progress.hang(live.signs(now), now=now)
-        live.grow_stale(now)
-        if reason and not live.is_ejected:
+        if reason and not live.seat.is_ejected:
             _log.warning("endpoint_ejected", endpoint=live.facts.endpoint_id, reason=reason)
-            live.eject()
-            self._shared.on_changed()
-        elif live.is_ejected and not reason:
+            live.seat.eject()
+        elif live.seat.is_ejected and not reason:
             _log.info("endpoint_readmitted", endpoint=live.facts.endpoint_id)
-            live.readmit()
+            live.seat.readmit()
+        if live.refresh(now):
             self._shared.on_changed()
 
     @staticmethod

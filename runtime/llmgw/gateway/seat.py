@@ -204,6 +204,14 @@ class Seat:
                 return
 
 
+def spare(key: int, *, now: Callable[[], float]) -> Seat:
+    """The seat of an endpoint that found no slot: this worker alone counts what it has there."""
+    layout = Layout(rows=1, slots=1)
+    words = mmapboard.in_memory(layout.words)
+    words[layout.slot_at(0) + at.KEY] = key
+    return Seat(words, layout, place=(0, 0), now=now)
+
+
 def _pending(word: int, published: int) -> int:
     """How many reservations a word holds that later figures have not ended."""
     is_live = ((word >> _HALF) - published) & _COUNT < _LATER

@@ -279,7 +279,8 @@ class Gateway:
 
     def _read_board(self, now: float) -> None:
         self._place.board.look()
-        if any([live.refresh(now) for live in self._registry.all()]):
+        changed = [live for live in self._registry.all() if live.refresh(now)]
+        if changed:
             self._tell_of_changes()
 
     def _guarded(self, connection: ClientConnection, action: Callable[[], None]) -> None:

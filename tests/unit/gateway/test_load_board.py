@@ -231,6 +231,7 @@ def test_a_slot_that_is_another_endpoints_now_is_not_touched_by_a_late_end(host,
     host.list(_B)
     host.clock.advance(60)
     _take_all_slots(host)
+    host.workers[0].look()
     fresh = host.workers[0].seat(*_B)
     reused = host.workers[0].seat("last", "http://x")
     assert reused.slot == late.slot
@@ -258,6 +259,7 @@ def test_figures_of_the_endpoint_before_are_not_those_of_the_next(host, seats):
     host.list(_B)
     host.clock.advance(60)
     _take_all_slots(host)
+    host.workers[1].look()
     reused = host.workers[1].seat("last", "http://x")
     assert reused.slot == seats[0].slot
     assert reused.bulletin == UNSEEN
