@@ -17,13 +17,13 @@ from llmgw.kit import logs
 from llmgw.serve import loops
 from llmgw.serve.gateway_worker import Worker
 from llmgw.serve.liveroutes import LiveRoutes
-from llmgw.serve.messages import WorkerSettings
+from llmgw.serve.messages import Configure
 
 
 class EchoGateway:
     """Answers ``HTTP/1.1 200`` with ``pid table-number`` after reading a request's head."""
 
-    def __init__(self, settings: WorkerSettings, routes: LiveRoutes) -> None:
+    def __init__(self, configured: Configure, routes: LiveRoutes) -> None:
         self._routes = routes
         self._servers: list[asyncio.Server] = []
 

@@ -11,7 +11,7 @@ from llmgw.kit import logs
 from llmgw.serve import gateways, loops
 from llmgw.serve.gateway_worker import CarriesRequests, Worker
 from llmgw.serve.liveroutes import LiveRoutes
-from llmgw.serve.messages import WorkerSettings
+from llmgw.serve.messages import Configure
 
 
 @click.command(hidden=True)
@@ -25,5 +25,5 @@ def worker(*, listener_fd: int, link_fd: int, run_dir: Path) -> None:
     loops.run(Worker(listener=listener, run_dir=run_dir, make_gateway=_make).run(link))
 
 
-def _make(settings: WorkerSettings, routes: LiveRoutes) -> CarriesRequests:
-    return gateways.make(router=settings.router, log=settings.log, routes=routes)
+def _make(configured: Configure, routes: LiveRoutes) -> CarriesRequests:
+    return gateways.of_worker(configured, routes)

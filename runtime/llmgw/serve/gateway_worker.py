@@ -24,7 +24,7 @@ from llmgw.kit.tasks import Tasks
 from llmgw.serve import messages
 from llmgw.serve.link import Link, LinkListener
 from llmgw.serve.liveroutes import LiveRoutes
-from llmgw.serve.messages import Configure, Hello, Routes, Serving, WorkerSettings
+from llmgw.serve.messages import Configure, Hello, Routes, Serving
 from llmgw.serve.signals import StopAsked
 
 _log = logs.get(__name__)
@@ -52,7 +52,7 @@ SOCKETS = "worker-*.sock"
 _COLLECT_ABOVE = 10_000
 """Objects made before the collector looks: the hot path makes few cycles, and looking costs."""
 
-MakeGateway = Callable[[WorkerSettings, LiveRoutes], CarriesRequests]
+MakeGateway = Callable[[Configure, LiveRoutes], CarriesRequests]
 
 
 def socket_path(run_dir: Path, *, pid: int) -> Path:
@@ -74,8 +74,9 @@ class Worker:
         self._tasks = Tasks(owner="worker")
         self._stop = StopAsked()
         self._link: Link | None = None
-        self._settings: WorkerSettings | None = None
+        self._configured: Configure | None = None
         self._gateway: CarriesRequests | None = None
+        self._is_starting = False
         self._is_serving = False
 
     async def run(self, first_link: socket.socket) -> None:
@@ -96,11 +97,20 @@ class Worker:
         if old is not None:
             old.close()
         link.start(on_packet=self._received, on_closed=lambda: self._lost(link))
-        digest = self._settings.digest() if self._settings else ""
-        hello = Hello(
-            pid=os.getpid(), version=__version__, digest=digest, is_serving=self._is_serving
+        self._send(self._hello(), fds=(self._listener.fileno(),))
+
+    def _hello(self) -> Hello:
+        pid, configured = os.getpid(), self._configured
+        if configured is None:
+            return Hello(pid=pid, version=__version__)
+        return Hello(
+            pid=pid,
+            version=__version__,
+            digest=configured.settings.digest(),
+            is_serving=self._is_serving,
+            board=configured.board,
+            row=configured.row,
         )
-        self._send(hello, fds=(self._listener.fileno(),))
 
     def _lost(self, link: Link) -> None:
         if link is not self._link:
@@ -123,11 +133,10 @@ class Worker:
         except msgspec.MsgspecError as error:
             _log.error("link_message_unreadable", error=str(error))
             return
-        if isinstance(message, Configure) and self._settings is None:
-            self._settings = message.settings
-            logs.setup(
-                level=message.settings.log.level, as_json=message.settings.log.format == "json"
-            )
+        if isinstance(message, Configure) and self._configured is None:
+            self._configured = message
+            log = message.settings.log
+            logs.setup(level=log.level, as_json=log.format == "json")
         elif isinstance(message, Routes):
             self._routes.put(message.table)
             self._begin()
@@ -135,13 +144,14 @@ class Worker:
     def _begin(self) -> None:
         if self._is_serving:
             self._send(Serving(table_number=self._routes.current().number))
-        elif self._settings is not None and self._gateway is None:
-            self._gateway = self._make_gateway(self._settings, self._routes)
-            self._tasks.spawn("start", self._start(self._gateway))
+        elif self._configured is not None and not self._is_starting:
+            self._is_starting = True
+            self._tasks.spawn("start", self._start(self._configured))
 
-    async def _start(self, gateway: CarriesRequests) -> None:
+    async def _start(self, configured: Configure) -> None:
         try:
-            await gateway.start([self._listener])
+            self._gateway = self._make_gateway(configured, self._routes)
+            await self._gateway.start([self._listener])
         except Exception as error:  # noqa: BLE001 - the edge: said, then the process ends
             _log.error("gateway_not_started", error=str(error), exc=error)
             self._stop.ask()
@@ -153,9 +163,9 @@ class Worker:
         self._send(Serving(table_number=self._routes.current().number))
 
     async def _end(self) -> None:
-        if self._gateway is None or self._settings is None:
+        if self._gateway is None or self._configured is None:
             return
-        stopping = self._settings.gateway
+        stopping = self._configured.settings.gateway
         await self._stop.unless_hurried(
             self._gateway.drain(stopping.shutdown_grace_s, delay_s=stopping.drain_delay_s)
         )

@@ -36,12 +36,16 @@ class Hello(msgspec.Struct, tag="hello", frozen=True):
     version: str
     digest: str = ""
     is_serving: bool = False
+    board: str = ""
+    row: int = -1
 
 
 class Configure(msgspec.Struct, tag="configure", frozen=True):
-    """To a fresh worker: how to serve."""
+    """To a fresh worker: how to serve, and which row of which board is its own."""
 
     settings: WorkerSettings
+    board: str
+    row: int
 
 
 class Routes(msgspec.Struct, tag="routes", frozen=True):

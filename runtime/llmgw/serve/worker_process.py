@@ -34,6 +34,7 @@ class WorkerProcess:
         self.hello: Hello | None = None
         self.listener: socket.socket | None = None
         self.table_number: int | None = None
+        self.row: int | None = None
         self._child = child
         self._link = link
         self._greeted = asyncio.Event()
@@ -50,9 +51,18 @@ class WorkerProcess:
         """Started by an earlier server."""
         return self._child is None
 
-    def configure(self, settings: WorkerSettings) -> None:
-        """Tell a fresh worker how to serve."""
-        self._send(Configure(settings=settings))
+    def configure(self, settings: WorkerSettings, *, board: Path, row: int) -> None:
+        """Tell a fresh worker how to serve; ``row`` of the board is its own until it has ended."""
+        self.row = row
+        self._send(Configure(settings=settings, board=str(board), row=row))
+
+    def has_row_of(self, board: Path) -> bool:
+        """Whether it writes a row of this board, given to it by an earlier server."""
+        hello = self.hello
+        if hello is None or hello.row < 0 or hello.board != str(board):
+            return False
+        self.row = hello.row
+        return True
 
     def publish(self, table: RouteTable) -> None:
         """Tell the worker what to serve from now on."""

@@ -20,11 +20,13 @@ from pathlib import Path
 from llmgw import __version__
 from llmgw.domain.routes import RouteTable
 from llmgw.errors import Internal
+from llmgw.gateway import board_layout
 from llmgw.kit import logs
 from llmgw.kit.addresses import Address
 from llmgw.kit.backoff import Backoff
 from llmgw.kit.tasks import Tasks
 from llmgw.serve import listeners, survivors, worker_process
+from llmgw.serve.boards import HostBoard
 from llmgw.serve.messages import WorkerSettings
 from llmgw.serve.worker_process import WorkerProcess
 
@@ -71,6 +73,7 @@ class Workers:
         self._run_dir = run_dir
         self._table = table
         self._command = tuple(command)
+        self._board: HostBoard | None = None
         self._tasks = Tasks(owner="workers")
         self._seats: list[_Seat] = []
         self._leaving: set[WorkerProcess] = set()
@@ -84,6 +87,8 @@ class Workers:
         usable = [worker for worker in found if self._is_usable(worker)]
         leaving = [w for w in found if w not in usable[: self._count]]
         try:
+            self._board = _board_of(found, run_dir=self._run_dir)
+            self._board.list(self._table)
             self._seats = self._seated_at(self._sockets((*usable, *leaving)), found=usable)
             self._leaving.update(leaving)
             for number, seat in enumerate(self._seats):
@@ -100,8 +105,14 @@ class Workers:
     def publish(self, table: RouteTable) -> None:
         """Tell every worker, those that leave too: their requests may be retried elsewhere."""
         self._table = table
+        if self._board is not None:
+            self._board.list(table)
         for worker in (*self._living(), *self._leaving):
             worker.publish(table)
+
+    def inflight(self) -> dict[str, int]:
+        """Requests under way at each endpoint, of all workers; absent where that is not known."""
+        return self._board.inflight() if self._board is not None else {}
 
     def pids(self) -> tuple[int, ...]:
         """Processes that take connections."""
@@ -111,7 +122,7 @@ class Workers:
         """Drain and end every worker within ``grace_s`` and a little; then kill what is left."""
         await self._tasks.close()
         workers = (*self._living(), *self._leaving)
-        await asyncio.gather(*(survivors.end(worker, grace_s=grace_s) for worker in workers))
+        await asyncio.gather(*(self._end(worker, grace_s=grace_s) for worker in workers))
         self._close_sockets()
 
     def hurry(self) -> None:
@@ -144,7 +155,7 @@ class Workers:
             if worker.is_adopted:
                 worker.release()
             else:
-                await survivors.end(worker, grace_s=0.0)
+                await self._end(worker, grace_s=0.0)
         self._close_sockets()
 
     def _is_usable(self, worker: WorkerProcess) -> bool:
@@ -152,7 +163,11 @@ class Workers:
         if hello is None or listener is None or not hello.is_serving:
             return False
         is_alike = hello.version == __version__ and hello.digest == self._settings.digest()
-        return is_alike and self._fits(listener)
+        return (
+            is_alike
+            and self._fits(listener)
+            and hello.board == str(board_layout.path(self._run_dir))
+        )
 
     def _fits(self, listener: socket.socket) -> bool:
         return listeners.is_at(listener, self._address)
@@ -182,11 +197,7 @@ class Workers:
     async def _seated(self, seat: _Seat) -> WorkerProcess:
         worker, seat.found = seat.found, None
         if worker is None:
-            worker = worker_process.spawn(
-                command=self._command, run_dir=self._run_dir, listener=seat.listener
-            )
-            seat.current = worker
-            worker.configure(self._settings)
+            worker = seat.current = self._spawned(seat.listener)
         seat.current = worker
         worker.publish(self._table)
         await worker.served(within_s=_SERVE_S)
@@ -200,6 +211,27 @@ class Workers:
             seat.first.set_result(None)
         return worker
 
+    def _spawned(self, listener: socket.socket) -> WorkerProcess:
+        if self._board is None:
+            raise Internal("workers have no board before they are started")
+        row = self._board.seat_row()
+        try:
+            worker = worker_process.spawn(
+                command=self._command, run_dir=self._run_dir, listener=listener
+            )
+        except BaseException:
+            self._board.free_row(row)
+            raise
+        worker.configure(self._settings, board=self._board.path, row=row)
+        return worker
+
+    async def _end(self, worker: WorkerProcess, *, grace_s: float) -> None:
+        """Have it drain and end; then, and only then, somebody else may empty its row."""
+        await survivors.end(worker, grace_s=grace_s)
+        if self._board is not None and worker.row is not None:
+            self._board.free_row(worker.row)
+            worker.row = None
+
     def _dismiss(self, seat: _Seat) -> None:
         worker, seat.current = seat.current, None
         if worker is not None:
@@ -208,7 +240,7 @@ class Workers:
 
     async def _bid_farewell(self, worker: WorkerProcess) -> None:
         drain = self._settings.gateway
-        await survivors.end(worker, grace_s=drain.drain_delay_s + drain.shutdown_grace_s)
+        await self._end(worker, grace_s=drain.drain_delay_s + drain.shutdown_grace_s)
         self._leaving.discard(worker)
 
     def _living(self) -> list[WorkerProcess]:
@@ -219,6 +251,13 @@ class Workers:
             seat.listener.close()
         self._seats = []
         self._leaving.clear()
+
+
+def _board_of(found: Sequence[WorkerProcess], *, run_dir: Path) -> HostBoard:
+    """The board of the run folder, with the rows of the workers that live."""
+    path = board_layout.path(run_dir)
+    rows = [worker.row for worker in found if worker.has_row_of(path) and worker.row is not None]
+    return HostBoard.opened(run_dir, rows=rows)
 
 
 async def _all(futures: Iterable[asyncio.Future[None]]) -> None:

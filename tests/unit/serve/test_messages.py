@@ -26,7 +26,7 @@ TABLE = RouteTable(
     "message",
     [
         Hello(pid=1, version="1.0", digest="d", is_serving=True),
-        Configure(settings=WorkerSettings()),
+        Configure(settings=WorkerSettings(), board="/run/llmgw/board-v1/load", row=3),
         Routes(table=TABLE),
         Serving(table_number=3),
     ],
@@ -58,4 +58,5 @@ def test_a_hello_of_a_newer_version_is_understood():
 )
 def test_any_other_setting_is_another_digest(other):
     assert other.digest() != WorkerSettings().digest()
-    assert other.digest() == messages.decode(messages.encode(Configure(other))).settings.digest()
+    told = messages.decode(messages.encode(Configure(settings=other, board="b", row=0)))
+    assert other.digest() == told.settings.digest()
