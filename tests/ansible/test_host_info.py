@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import os
+import platform
 import socket
 import sys
 import time
 
+import pytest
 from ansible_collections.llmgw.fleet.plugins.module_utils import _host_look
+from ansible_collections.llmgw.fleet.plugins.modules import host_info
 
 
 def look(**options):
@@ -19,6 +21,26 @@ def problems(controller, *, words=(), **options):
     assert played.rc == 0, played.output
     assert not played["look"].changed
     return " ".join(played["look"]["problems"])
+
+
+def said_of(**asked):
+    """What stands in the way of a host with a Python, where the test has changed this machine."""
+    python = _host_look.Python("/usr/bin/python3", "3.12")
+    unasked = {"python": "", "space": [], "ports": [], "service": "", "reach": []}
+    return list(
+        host_info._problems(
+            {**unasked, "reach_timeout_s": 1.0, "now": None, "clock_tolerance_s": 30.0, **asked},
+            python,
+        )
+    )
+
+
+@pytest.fixture
+def usual(monkeypatch, tmp_path):
+    """A machine that could take llmgw, whatever this one is."""
+    monkeypatch.setattr(_host_look, "_SYSTEMD", str(tmp_path))
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(socket, "gethostname", lambda: "localhost")
 
 
 def test_the_newest_python_that_has_its_library_is_named(controller):
@@ -78,6 +100,42 @@ def test_a_clock_that_is_wrong_is_named_with_how_far(controller):
     assert "clock" not in problems(controller, now=time.time())
 
 
+def test_nothing_stands_in_the_way_of_a_usual_host(usual):
+    assert said_of() == []
+
+
+def test_a_host_that_systemd_does_not_run_is_named(usual, monkeypatch, tmp_path):
+    monkeypatch.setattr(_host_look, "_SYSTEMD", str(tmp_path / "not"))
+    assert said_of() == [
+        "systemd does not run it, and llmgw's services are its: take another system"
+    ]
+
+
+def test_a_processor_without_wheels_is_named_with_those_that_have_some(usual, monkeypatch):
+    monkeypatch.setattr(platform, "machine", lambda: "riscv64")
+    assert said_of() == ["there is no llmgw for riscv64, only for x86_64 and aarch64"]
+
+
+def test_a_host_that_does_not_know_its_own_name_is_told_where_to_put_it(usual, monkeypatch):
+    monkeypatch.setattr(socket, "gethostname", lambda: "nobody.invalid")
+    (said,) = said_of()
+    assert "has no address: put it into /etc/hosts" in said
+
+
+def test_a_clock_that_is_ahead_is_told_from_one_that_is_behind(usual):
+    (said,) = said_of(now=time.time() - 90)
+    assert said.startswith("its clock is 90 s ahead of the controller's")
+
+
+def test_an_answer_that_does_not_come_is_named_with_how_long_it_was_waited_for(monkeypatch):
+    def silent(*_place, timeout):
+        raise TimeoutError
+
+    monkeypatch.setattr(socket, "create_connection", silent)
+    reason = _host_look.unreachable_reason("192.0.2.1", 7443, timeout_s=1.5)
+    assert reason == "no answer within 1.5 s"
+
+
 def test_a_trial_run_says_the_same(controller):
     said = problems(controller, words=("--check",), python="/usr/bin/false")
     assert "no Python 3.11" in said
@@ -87,4 +145,14 @@ def test_a_process_that_ended_meanwhile_is_passed_over(monkeypatch, tmp_path):
     gone = tmp_path / "4711"
     gone.mkdir()
     assert list(_host_look._socket_inodes(gone)) == []
-    assert os.getpid()
+    assert _host_look._service_of(gone) == "another program"
+
+
+def test_a_service_is_called_by_its_name_and_any_other_process_by_its_program(tmp_path):
+    process = tmp_path / "4711"
+    process.mkdir()
+    (process / "comm").write_text("nginx\n")
+    (process / "cgroup").write_text("0::/user.slice/session-1.scope\n")
+    assert _host_look._service_of(process) == "nginx"
+    (process / "cgroup").write_text("0::/system.slice/llmgw-server.service\n")
+    assert _host_look._service_of(process) == "llmgw-server"

@@ -14,7 +14,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from ansible_collections.llmgw.fleet.plugins.module_utils import _wheels
+from ansible_collections.llmgw.fleet.plugins.module_utils import _wheelhouse, _wheels
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from playing import ROOT
@@ -154,6 +154,65 @@ def test_a_folder_that_is_no_checkout_is_named(controller, workshop):
     assert "/nowhere is no checkout of llmgw" in told["msg"]
 
 
+def test_a_checkout_without_a_version_is_named(controller, workshop):
+    (Path(workshop["source"]) / "runtime" / "llmgw" / "__init__.py").write_text("x = 1\n")
+    assert "__init__.py names no version" in made(controller, workshop)["msg"]
+
+
+def test_a_python_that_is_not_there_is_named(controller, workshop):
+    told = made(controller, workshop, python="/nowhere/python")
+    assert "/nowhere/python cannot be run on the controller" in told["msg"]
+
+
+def test_a_build_of_no_wheel_is_named(controller, workshop):
+    (Path(workshop["python"]).parent / "index" / "llmgw-0.1.0-py3-none-any.whl").unlink()
+    Path(workshop["python"]).write_text("#!/bin/sh\nexit 0\n")
+    assert "was built into nothing and not into one wheel" in made(controller, workshop)["msg"]
+
+
+def test_what_no_index_has_is_named_with_whom_it_is_for(controller, workshop):
+    wheel(Path(workshop["python"]).parent / "index", "click", "1.0", "unheard>=2")
+    told = made(controller, workshop)
+    assert f"pip brings everything but unheard>=2 for {TAG}" in told["msg"]
+    assert list(Path(workshop["dest"]).iterdir()) == [Path(workshop["dest"]) / ".lock"]
+
+
+def test_a_file_that_is_no_wheel_is_named(controller, workshop):
+    index = Path(workshop["python"]).parent / "index"
+    (index / "click-1.0-py3-none-any.whl").write_text("not a zip file")
+    told = made(controller, workshop)
+    assert "click-1.0-py3-none-any.whl, which pip brought, is no wheel" in told["msg"]
+
+
+def test_a_folder_that_takes_no_archive_is_named(controller, workshop, tmp_path):
+    (tmp_path / "file").write_text("")
+    told = made(controller, workshop, dest=str(tmp_path / "file"))
+    assert str(tmp_path / "file") in told["msg"]
+
+
+def test_a_controller_that_lacks_a_library_is_told_which(controller, workshop, tmp_path):
+    hidden = tmp_path / "hidden" / "packaging"
+    hidden.mkdir(parents=True)
+    (hidden / "__init__.py").write_text("raise ImportError")
+    task = {"name": "made", "llmgw.fleet.wheelhouse": {"tag": TAG, **workshop}}
+    told = controller.play({**task, "environment": {"PYTHONPATH": str(hidden.parent)}})["made"]
+    assert "Failed to import the required Python library (packaging)" in told["msg"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "one of the following is required: source, bundle"),
+        ({"source": "/x"}, "dest"),
+        ({"source": "/x", "dest": "/y", "bundle": "/z"}, "mutually exclusive: source|bundle"),
+        ({"bundle": "/z", "tag": "cp27"}, "'cp27' is no tag such as cp312-manylinux-x86_64"),
+    ],
+    ids=["neither", "nowhere-to-keep", "both", "no-tag"],
+)
+def test_options_that_cannot_be_meant_are_refused(controller, options, said):
+    assert said in made(controller, options)["msg"]
+
+
 def test_a_bundle_from_elsewhere_needs_no_pip(controller, workshop, tmp_path):
     archive = made(controller, workshop)["archive"]
     elsewhere = tmp_path / "bundle"
@@ -176,6 +235,42 @@ def test_any_other_file_is_no_bundle(controller, tmp_path):
     file = tmp_path / "x.tar"
     file.write_bytes(b"no archive")
     assert "is no wheelhouse" in made(controller, {"bundle": str(file)})["msg"]
+
+
+def test_an_archive_of_something_else_is_no_bundle(controller, tmp_path):
+    file = tmp_path / "x.tar"
+    (tmp_path / "wheelhouse.json").write_text('{"version": "1"}')
+    with tarfile.open(file, "w") as archive:
+        archive.add(tmp_path / "wheelhouse.json", "wheelhouse.json")
+    told = made(controller, {"bundle": str(file)})
+    assert "its wheelhouse.json lacks extras, identity, tag" in told["msg"]
+
+
+def test_a_folder_with_two_bundles_for_a_host_is_ambiguous(controller, workshop):
+    archive = Path(made(controller, workshop)["archive"])
+    shutil.copy(archive, archive.with_name(archive.name.replace("0.1.0", "0.2.0")))
+    told = made(controller, {"bundle": str(archive.parent)})
+    assert f"has 2 llmgw-*-{TAG}-agent-*.tar: it must have one" in told["msg"]
+
+
+def test_a_pip_that_does_not_end_is_given_up(workshop, monkeypatch):
+    Path(workshop["python"]).write_text("#!/bin/sh\nexec sleep 60\n")
+    monkeypatch.setattr(_wheelhouse, "_PIP_TIMEOUT_S", 0.2)
+    asked = {key: Path(workshop[key]) for key in ("source", "dest")}
+    bench = _wheelhouse.Workshop(**asked, python=workshop["python"])
+    with pytest.raises(_wheelhouse.WheelhouseError, match="see that the package index"):
+        bench.wheelhouse(_wheels.target(TAG))
+
+
+def test_one_archive_is_made_at_a_time_and_a_lock_that_stays_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(_wheelhouse, "_LOCK_TIMEOUT_S", 0)
+    lock = tmp_path / ".lock"
+    with (
+        _wheelhouse._alone(lock),
+        pytest.raises(_wheelhouse.WheelhouseError, match="another process has held"),
+        _wheelhouse._alone(lock),
+    ):
+        pass
 
 
 def test_wheels_for_a_newer_libc_than_hosts_have_are_not_asked_for():

@@ -20,6 +20,9 @@ from pathlib import Path
 PYTHONS = ("python3.14", "python3.13", "python3.12", "python3.11", "python3")
 """Newest first."""
 
+_SYSTEMD = "/run/systemd/system"
+"""There only where systemd runs the machine."""
+
 _PROBE = (
     "import json, sys, ssl, venv, zlib; assert sys.version_info >= (3, 11); "
     "print(json.dumps([sys.executable, '%d.%d' % sys.version_info[:2]]))"
@@ -56,7 +59,7 @@ def newest_python(candidates: Sequence[str] = PYTHONS) -> Python | None:
 
 def has_systemd() -> bool:
     """Whether systemd runs this machine."""
-    return Path("/run/systemd/system").is_dir()
+    return Path(_SYSTEMD).is_dir()
 
 
 def free_bytes(path: str) -> int:

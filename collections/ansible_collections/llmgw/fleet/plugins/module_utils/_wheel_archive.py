@@ -23,6 +23,7 @@ About = Mapping[str, Any]
 """``version``, ``identity``, ``tag`` and ``extras``."""
 
 _ABOUT = "wheelhouse.json"
+_SAID = frozenset({"version", "identity", "tag", "extras"})
 _EPOCH = 315532800
 _PIP = "pip"
 
@@ -49,7 +50,13 @@ def about(path: Path) -> About:
             said: About = json.loads(archive.extractfile(_ABOUT).read())  # type: ignore[union-attr]
     except (tarfile.TarError, AttributeError, KeyError, ValueError, OSError) as error:
         raise ValueError(f"{path} is no wheelhouse: {error}") from error
+    if not isinstance(said, dict) or not said.keys() >= _SAID:
+        raise ValueError(f"{path} is no wheelhouse: its {_ABOUT} lacks {_lacking(said)}")
     return said
+
+
+def _lacking(said: object) -> str:
+    return ", ".join(sorted(_SAID - (said.keys() if isinstance(said, dict) else set())))
 
 
 def _place(wheel: Path) -> str:

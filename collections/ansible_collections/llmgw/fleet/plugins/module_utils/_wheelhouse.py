@@ -79,13 +79,19 @@ class Workshop:
             own = self._own_wheel(Path(folder) / "own")
             wheels = self._download(own, target=target, into=Path(folder) / "wheels")
             partial = path.with_suffix(".partial")
-            _wheel_archive.pack(partial, wheels=wheels, about=about)
-            partial.replace(path)
+            try:
+                _wheel_archive.pack(partial, wheels=wheels, about=about)
+                partial.replace(path)
+            finally:
+                partial.unlink(missing_ok=True)
 
     def _own_wheel(self, into: Path) -> Path:
         self._pip("wheel", "--no-deps", "--wheel-dir", str(into), str(self.source))
-        (wheel,) = into.glob("llmgw-*.whl")
-        return wheel
+        built = sorted(into.glob("llmgw-*.whl"))
+        if len(built) != 1:
+            names = ", ".join(file.name for file in built) or "nothing"
+            raise WheelhouseError(f"{self.source} was built into {names} and not into one wheel")
+        return built[0]
 
     def _download(self, own: Path, *, target: Target, into: Path) -> list[Path]:
         """Every wheel for the target.
@@ -104,7 +110,10 @@ class Workshop:
             if not missing:
                 return wheels
             wanted += sorted(missing)
-        raise WheelhouseError(f"pip brings everything but {', '.join(sorted(missing))}")
+        raise WheelhouseError(
+            f"pip brings everything but {', '.join(sorted(missing))} for {target.tag}: see that "
+            "the package index has wheels of it for that Python and processor"
+        )
 
     def _constraint_flags(self, target: Target, file: Path) -> list[str]:
         written = _constraints(self.source)
@@ -119,8 +128,15 @@ class Workshop:
             done = subprocess.run(  # pylint: disable=ansible-bad-function
                 command, check=False, capture_output=True, text=True, timeout=_PIP_TIMEOUT_S
             )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise WheelhouseError(f"{self.python} -m pip {words[0]}: {error}") from error
+        except subprocess.TimeoutExpired as error:
+            raise WheelhouseError(
+                f"{self.python} -m pip {words[0]} did not end within {_PIP_TIMEOUT_S} s on the "
+                "controller: see that the package index can be reached"
+            ) from error
+        except OSError as error:
+            raise WheelhouseError(
+                f"{self.python} cannot be run on the controller: {error}"
+            ) from error
         if done.returncode:
             said = [line for line in done.stderr.splitlines() if not line.startswith("WARNING")]
             raise WheelhouseError(
@@ -198,6 +214,9 @@ def _alone(lock: Path) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() > deadline:
-                    raise WheelhouseError(f"another process holds {lock}") from None
+                    raise WheelhouseError(
+                        f"another process has held {lock} for {_LOCK_TIMEOUT_S} s: end it, if it "
+                        "is no playbook that still builds"
+                    ) from None
                 time.sleep(0.5)
         yield

@@ -131,12 +131,19 @@ def _environment(wanted: Target) -> Mapping[str, str]:
 
 
 def _requirements(wheel: Path) -> Iterator[Requirement]:
-    with zipfile.ZipFile(wheel) as archive:
-        (metadata,) = (n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
-        head = archive.read(metadata).decode().split("\n\n", 1)[0]
-    for line in head.splitlines():
+    for line in _head(wheel).splitlines():
         if line.startswith(_REQUIRES):
             yield Requirement(line[len(_REQUIRES) :].strip())
+
+
+def _head(wheel: Path) -> str:
+    """What a wheel says of itself, without its long description."""
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            (metadata,) = (n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
+            return archive.read(metadata).decode().split("\n\n", 1)[0]
+    except (zipfile.BadZipFile, ValueError) as error:
+        raise ValueError(f"{wheel.name}, which pip brought, is no wheel: {error}") from error
 
 
 def _normal(name: str) -> str:
