@@ -217,6 +217,12 @@ class RouterSettings:
         "Ask engines for the usage of streams whose client did not, and take that chunk out again; "
         "without it their tokens are estimated.",
     )
+    receipts_bytes: Bytes = setting(
+        4 * MIB,
+        "Memory of a worker for receipts of requests (`GET /v1/requests/{id}`), about 400 bytes "
+        "each; 0 keeps none.",
+        at_least=0,
+    )
     default_profile: Literal["chat", "batch", "long-context", "debug"] = setting(
         "chat", "How endpoints are weighed for models that name no `routing_profile`."
     )

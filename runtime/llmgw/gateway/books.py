@@ -6,27 +6,61 @@ joined in one place.  Each step is one call; what is off costs a test.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from llmgw.gateway import usage, usage_chunk
-from llmgw.gateway.exchange import Exchange
+from llmgw.gateway.endpoints import LiveEndpoint
+from llmgw.gateway.exchange import MODEL_PATHS, Exchange
 from llmgw.gateway.metering import Meter
+from llmgw.gateway.picking import Picked
+from llmgw.gateway.receipts import Receipts
 from llmgw.gateway.relaying import Relay
+from llmgw.gateway.trail import Considered, Step
 
 
 class Books:
     """See the module; one a worker."""
 
-    __slots__ = ("_meter",)
+    __slots__ = ("_meter", "_now", "_receipts", "fallbacks")
 
-    def __init__(self, meter: Meter) -> None:
+    def __init__(
+        self, meter: Meter, *, receipts: Receipts | None, now: Callable[[], float]
+    ) -> None:
         self._meter = meter
+        self._receipts = receipts
+        self._now = now
+        self.fallbacks: dict[tuple[str, str, str], int] = {}
 
     def taken_on(self) -> None:
         """A request begins its way to an engine."""
         self._meter.inflight += 1
 
+    def wants_reasons(self, now: float) -> bool:
+        """Whether the decision that is being made is to be explained."""
+        return self._receipts is not None and self._receipts.may_explain(now)
+
+    def decided(
+        self,
+        exchange: Exchange,
+        considered: tuple[Considered, ...],
+        picked: Picked[LiveEndpoint] | None,
+    ) -> None:
+        """An endpoint was picked among these, or none could be."""
+        endpoint_id = "" if picked is None else picked.choice.facts.endpoint_id
+        exchange.note(Step(self._now(), "decided", endpoint_id, candidates=considered))
+
+    def fell_back(self, exchange: Exchange, *, to: str, reason: str) -> None:
+        """Another model takes a request from ``exchange.model_name``."""
+        key = (exchange.model_name, to, reason)
+        self.fallbacks[key] = self.fallbacks.get(key, 0) + 1
+        if self._receipts is not None:
+            exchange.note(Step(self._now(), "fell_back", to, reason))
+
     def attempt_failed(self, exchange: Exchange, ending: str) -> None:
         """The attempt at ``exchange.endpoint_id`` did not become the answer."""
         self._meter.count_attempt(exchange.model_name, ending)
+        if self._receipts is not None:
+            exchange.note(Step(self._now(), "attempt_failed", exchange.endpoint_id, ending))
 
     def whole(self, exchange: Exchange, body: bytes, *, is_events: bool) -> bytes:
         """An engine's answer came whole at once: what the client gets of it."""
@@ -53,7 +87,11 @@ class Books:
         """A request that had been taken on has ended."""
         self._meter.inflight -= 1
         self._meter.record(exchange)
+        if self._receipts is not None:
+            self._receipts.keep(exchange)
 
     def answered_here(self, exchange: Exchange) -> None:
         """A request has ended that needed no engine."""
         self._meter.record(exchange)
+        if self._receipts is not None and exchange.path in MODEL_PATHS:
+            self._receipts.keep(exchange)

@@ -15,7 +15,7 @@ from typing import Any
 
 from llmgw.config.settings import DispatchSettings
 from llmgw.domain.routes import RoutedModel
-from llmgw.gateway import headers, picking, refusing, sending
+from llmgw.gateway import candidates, headers, picking, refusing, sending
 from llmgw.gateway.affinity import Affinity
 from llmgw.gateway.attempt import Attempt
 from llmgw.gateway.books import Books
@@ -230,7 +230,13 @@ class Dispatch:
             self._refuse(refusing.too_late(owners))
             return
         wish = self._wish
-        if (picked := picking.pick(owners, tried=self._tried, now=now, wish=wish)) is not None:
+        picked = picking.pick(owners, tried=self._tried, now=now, wish=wish)
+        if shared.books.wants_reasons(now):
+            considered = candidates.explain(
+                owners, tried=self._tried, now=now, wish=wish, picked=picked
+            )
+            shared.books.decided(exchange, considered, picked)
+        if picked is not None:
             live = picked.choice
             breaker = live.breaker
             if not exchange.attempts:

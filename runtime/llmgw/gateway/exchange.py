@@ -13,6 +13,7 @@ from urllib.parse import unquote_to_bytes
 
 from llmgw.domain.names import REQUEST_ID
 from llmgw.gateway.replies import Code
+from llmgw.gateway.trail import MOST_STEPS, Step
 from llmgw.gateway.usage import Usage
 from llmgw.gateway.usage_chunk import Asking
 
@@ -78,6 +79,9 @@ class Exchange:
     ``usage_asking`` says how an engine may be asked for the usage that the client did not ask for;
     ``is_usage_hidden`` that it was, and that the client must not see it; ``request_bytes`` is the
     length of the body, also when that is forgotten.
+    ``prompt_tokens`` is an estimate, made only where a prompt may be too long; ``project`` is who
+    the request is for, empty as long as requests carry no key; ``fell_back_from`` is the model that
+    was asked for where another one took it.
     Times are monotonic seconds, 0 where the thing did not happen.
     """
 
@@ -94,6 +98,7 @@ class Exchange:
         "ended_at",
         "endpoint_id",
         "events",
+        "fell_back_from",
         "first_byte_at",
         "first_sent_at",
         "headers",
@@ -106,6 +111,8 @@ class Exchange:
         "method",
         "model_name",
         "path",
+        "project",
+        "prompt_tokens",
         "request_bytes",
         "request_id",
         "request_key",
@@ -114,6 +121,7 @@ class Exchange:
         "started_at",
         "state",
         "status",
+        "trail",
         "usage",
         "usage_asking",
     )
@@ -137,8 +145,10 @@ class Exchange:
         self.is_stream = self.is_usage_hidden = False
         self.usage_asking: Asking | None = None
         self.request_bytes = 0
+        self.prompt_tokens = 0
+        self.project = ""
         # How it went
-        self.model_name = ""
+        self.model_name = self.fell_back_from = ""
         self.attempts = 0
         self.endpoint_id = ""
         self.first_sent_at = self.sent_at = self.first_byte_at = self.ended_at = 0.0
@@ -149,11 +159,19 @@ class Exchange:
         self.cut: Cut | None = None
         self.lacks_done = False
         self.usage: Usage | None = None
+        self.trail: list[Step] | None = None
 
     @property
     def is_truncated(self) -> bool:
         """Whether the answer broke off after its first byte."""
         return self.cut is not None
+
+    def note(self, step: Step) -> None:
+        """Remember a step for the receipt."""
+        if self.trail is None:
+            self.trail = [step]
+        elif len(self.trail) < MOST_STEPS:
+            self.trail.append(step)
 
     def add_body(self, piece: bytes) -> bool:
         """Take in a piece of the body, unless the budget is used up."""

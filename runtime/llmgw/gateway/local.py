@@ -1,4 +1,4 @@
-"""Answer what needs no engine: the list of models, health, readiness, the landing page.
+"""Answer what needs no engine: models, receipts of requests, health, readiness, the landing page.
 
 ``pipeline`` asks it for every path that runs no model.
 """
@@ -19,8 +19,11 @@ from llmgw.gateway.ports import RouteSource
 from llmgw.gateway.replies import Answer, Code, Refusal
 
 _MODELS = b"/v1/models"
+_RECEIPTS = b"/v1/requests/"
 _READS = (b"GET", b"HEAD")
 _OFFERED_UNREADY = frozenset({ModelState.LOADING, ModelState.ON_DEMAND})
+
+_Make = Callable[[Exchange], Answer | Refusal]
 
 _LANDING_PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>llmgw</title></head><body>
@@ -48,26 +51,41 @@ class LocalRoutes:
     """The answers of the gateway itself."""
 
     def __init__(
-        self, *, routes: RouteSource, registry: Registry, readiness: Callable[[], Readiness]
+        self,
+        *,
+        routes: RouteSource,
+        registry: Registry,
+        readiness: Callable[[], Readiness],
+        receipt: Callable[[str], bytes | None],
     ) -> None:
+        """``receipt`` finds that of a request that ended, by its id."""
         self._routes = routes
+        self._receipt = receipt
         self._registry = registry
         self._readiness = readiness
-        self._by_path: dict[bytes, Callable[[Exchange], Answer]] = {
+        self._by_path: dict[bytes, _Make] = {
             b"/": _landing,
             b"/health": _health,
             b"/ready": self._ready,
             _MODELS: self._models,
         }
+        self._by_begin: tuple[tuple[bytes, _Make], ...] = (
+            (_MODELS + b"/", self._model),
+            (_RECEIPTS, self._told),
+        )
 
     def answer(self, exchange: Exchange) -> Answer | Refusal:
         """The answer for a path that runs no model."""
         make = self._by_path.get(exchange.path)
-        if make is None and not exchange.path.startswith(_MODELS + b"/"):
+        if make is None:
+            make = next(
+                (one for begin, one in self._by_begin if exchange.path.startswith(begin)), None
+            )
+        if make is None:
             return Refusal(Code.NOT_FOUND)
         if exchange.method not in _READS:
             return other_method(exchange, allowed=_READS)
-        return self._model(exchange) if make is None else make(exchange)
+        return make(exchange)
 
     def _models(self, exchange: Exchange) -> Answer:  # noqa: ARG002 - the same for everybody
         table = self._routes.current()
@@ -82,6 +100,10 @@ class LocalRoutes:
         if entry is None:
             return Refusal(Code.MODEL_NOT_FOUND)
         return Answer(200, orjson.dumps(entry))
+
+    def _told(self, exchange: Exchange) -> Answer | Refusal:
+        receipt = self._receipt(exchange.path[len(_RECEIPTS) :].decode(errors="replace"))
+        return Refusal(Code.NOT_FOUND) if receipt is None else Answer(200, receipt)
 
     def _entry(self, model: RoutedModel) -> dict[str, Any] | None:
         """What is shown of a model, or nothing while it cannot serve; unknown facts have no key."""

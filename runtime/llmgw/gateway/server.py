@@ -31,6 +31,7 @@ from llmgw.gateway.metering import Meter, Stats
 from llmgw.gateway.pipeline import Pipeline
 from llmgw.gateway.ports import RouteSource
 from llmgw.gateway.prefix import Following
+from llmgw.gateway.receipts import LEAST_BYTES, Receipts
 from llmgw.gateway.request_log import RequestLog
 from llmgw.gateway.scraping import Scraper
 from llmgw.gateway.silence import Patience
@@ -110,6 +111,7 @@ class Gateway:
         self._registry = _registry(settings, self._clock, board=self._place.board)
         self._affinity = Affinity(settings)
         self._meter = Meter(write=request_log.add if request_log is not None else None)
+        self._receipts = _receipts(settings, self._clock)
         self._pipeline = self._make_pipeline(settings)
         self._reception = Reception(
             service=self._pipeline,
@@ -212,16 +214,23 @@ class Gateway:
             Sample("llmgw_route_table_age_seconds", (), now - self._table_taken_at),
         )
 
+    def receipt(self, request_id: str) -> bytes | None:
+        """What is told of a request that ended here, as JSON; nothing where it is not known."""
+        return self._receipts.find(request_id) if self._receipts is not None else None
+
     def _make_pipeline(self, settings: RouterSettings) -> Pipeline:
         return Pipeline(
             local=LocalRoutes(
-                routes=self._routes, registry=self._registry, readiness=self._readiness
+                routes=self._routes,
+                registry=self._registry,
+                readiness=self._readiness,
+                receipt=self.receipt,
             ),
             surroundings=Surroundings(
                 settings=settings.dispatch,
                 registry=self._registry,
                 affinity=self._affinity,
-                books=Books(self._meter),
+                books=Books(self._meter, receipts=self._receipts, now=self._clock.monotonic),
                 patience=Patience.of(settings.stream, default_profile=settings.default_profile),
                 asks_usage=settings.inject_usage,
                 now=self._clock.monotonic,
@@ -316,6 +325,16 @@ class Gateway:
         ):
             reasons.append("no endpoint is ready")
         return Readiness(tuple(reasons), now - self._table_taken_at)
+
+
+def _receipts(settings: RouterSettings, clock: Clock) -> Receipts | None:
+    if not settings.receipts_bytes:
+        return None
+    return Receipts(
+        capacity_bytes=max(settings.receipts_bytes, LEAST_BYTES),
+        now=clock.monotonic,
+        wall=clock.wall,
+    )
 
 
 def _registry(settings: RouterSettings, clock: Clock, *, board: LoadBoard) -> Registry:
