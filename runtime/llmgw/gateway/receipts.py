@@ -7,6 +7,7 @@ collector to walk, and the worker does not grow while it fills.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -53,10 +54,10 @@ class Receipts:
 
     def keep(self, exchange: Exchange) -> None:
         """Take the receipt of a request that has ended."""
-        line = orjson.dumps(_receipt(exchange, self._epoch_at)) + b"\n"
+        line = _line(exchange, self._epoch_at)
         if len(line) > MOST_BYTES:
             exchange.trail = None
-            line = orjson.dumps(_receipt(exchange, self._epoch_at)) + b"\n"
+            line = _line(exchange, self._epoch_at)
         end = self._at + len(line)
         if end > len(self._block):
             self._at, end = 0, len(line)
@@ -75,6 +76,14 @@ class Receipts:
                 return None  # written over, or never there
         line = bytes(self._block[begin : self._block.index(b"\n", begin)])
         return line if line.startswith(b'{"id":%b,' % orjson.dumps(request_id)) else None
+
+
+def _line(exchange: Exchange, epoch_at: float) -> bytes:
+    receipt = _receipt(exchange, epoch_at)
+    try:
+        return orjson.dumps(receipt) + b"\n"
+    except orjson.JSONEncodeError:  # some name is no UTF-8; the request must end all the same
+        return json.dumps(receipt, separators=(",", ":")).encode() + b"\n"
 
 
 def _receipt(exchange: Exchange, epoch_at: float) -> Mapping[str, Any]:

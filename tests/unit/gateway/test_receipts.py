@@ -75,6 +75,11 @@ def test_what_never_was_has_no_key(receipts):
     )
 
 
+def test_name_that_no_text_can_have_ends_no_request(receipts):
+    receipts.keep(ended("a", model_name="\ud800"))
+    assert b'"model":"\\ud800"' in receipts.find("a")
+
+
 def test_break_and_estimate_are_told(receipts):
     receipts.keep(ended("a", cut=Cut.LOST, usage=Usage(1, 2, is_estimated=True)))
     assert found(receipts, "a")["truncated"] == "lost"
