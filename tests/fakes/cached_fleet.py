@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from llmgw.gateway import picking
 from llmgw.gateway.prefix import Following, PrefixRules, PrefixTree
+from llmgw.gateway.scores import Wish
 from tests.fakes.choices import Engine, standing
 
 _SCRAPE_EVERY_S = 2.0
@@ -171,12 +172,12 @@ def round_robin(traffic, number, _head, _now):
 
 
 def least_load(traffic, number, _head, now):
-    wish = picking.Wish(b"req-%d" % number)
+    wish = Wish(b"req-%d" % number)
     return picking.pick(traffic.engines, tried=(), now=now, wish=wish).choice
 
 
 def prefix_affinity(traffic, number, head, now):
-    wish = picking.Wish(head[:256])
+    wish = Wish(head[:256])
     wish.trail = traffic.tree.trail(_MODEL, head, now)
     picked = picking.pick(traffic.engines, tried=(), now=now, wish=wish)
     traffic.following[picked.following] += 1

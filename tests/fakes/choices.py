@@ -38,6 +38,9 @@ class Engine:
     def load(self):
         return max(self.inflight, self.standing.seen + self.reserved)
 
+    def occupied(self):
+        return self.inflight
+
     def fail(self, at):
         for _ in range(3):
             self.breaker.record(Outcome.FAILED, at, permit=Permit.ORDINARY)

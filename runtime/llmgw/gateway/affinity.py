@@ -13,8 +13,8 @@ from llmgw.domain.routes import RoutedModel
 from llmgw.gateway import heads, sessions
 from llmgw.gateway.costs import WEIGHTS
 from llmgw.gateway.exchange import Exchange
-from llmgw.gateway.picking import Wish
 from llmgw.gateway.prefix import Following, PrefixRules, PrefixTree
+from llmgw.gateway.scores import Wish
 
 _EMBEDDINGS = b"/v1/embeddings"
 

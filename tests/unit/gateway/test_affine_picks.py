@@ -9,6 +9,7 @@ import pytest
 from llmgw.gateway import picking
 from llmgw.gateway.costs import WEIGHTS
 from llmgw.gateway.prefix import Following, PrefixRules, PrefixTree
+from llmgw.gateway.scores import Wish
 from tests.fakes.choices import Engine, standing
 
 NOW = 100.0
@@ -23,10 +24,15 @@ def fleet(*loads, **figures):
 
 
 def pick(owners, *, key=b"req-1", session=False, trail=None, profile="chat"):
-    wish = picking.Wish(key, weights=WEIGHTS[profile])
+    wish = Wish(key, weights=WEIGHTS[profile])
     wish.session_load_factor = 1.25 if session else 0.0
     wish.trail = trail
-    return picking.pick(owners, tried=(), now=NOW, wish=wish)
+    picked = picking.pick(owners, tried=(), now=NOW, wish=wish)
+    return picked.choice, picked.following
+
+
+def choose(owners, **wish):
+    return pick(owners, **wish)[0]
 
 
 def trail_to(*holders, head=HEAD, asked=None, rules=None):
@@ -56,13 +62,13 @@ def test_uneven_load_elsewhere_takes_nobodys_cache_away():
 
 def test_each_outcome_is_counted_under_its_name():
     holder, _ = owners = fleet(3, 0)
-    assert pick(owners, trail=trail_to(holder)).following is Following.CACHE_HIT
-    assert pick(owners, trail=trail_to()).following is Following.CACHE_MISS_MIN_LOAD
-    assert pick(owners, trail=trail_to(holder, asked=b"x" * 63)).following is Following.NO_PREFIX
-    assert pick(owners).following is None
+    assert pick(owners, trail=trail_to(holder))[1] is Following.CACHE_HIT
+    assert pick(owners, trail=trail_to())[1] is Following.CACHE_MISS_MIN_LOAD
+    assert pick(owners, trail=trail_to(holder, asked=b"x" * 63))[1] is Following.NO_PREFIX
+    assert pick(owners)[1] is None
     owners = fleet(30, 0)
     override = pick(owners, trail=trail_to(owners[0]))
-    assert override.following is Following.LOAD_BALANCE_OVERRIDE
+    assert override[1] is Following.LOAD_BALANCE_OVERRIDE
 
 
 def fleet_as(owners, *loads):
@@ -74,7 +80,7 @@ def fleet_as(owners, *loads):
 def test_session_goes_before_prefix_and_is_counted_as_such():
     owners = fleet(0, 0)
     holder, other = owners
-    key = next(key for key in keys() if pick(owners, key=key, session=True).choice is other)
+    key = next(key for key in keys() if choose(owners, key=key, session=True) is other)
     picked = pick(owners, key=key, session=True, trail=trail_to(holder))
     assert picked == (other, Following.SESSION_HOME)
 
@@ -90,7 +96,7 @@ def test_of_several_holders_the_longest_match_counts_and_then_the_cheaper():
     tree.insert(b"m", HEAD[:320], incarnation=short.incarnation, now=NOW)
     for one in (busy, free):
         tree.insert(b"m", HEAD, incarnation=one.incarnation, now=NOW)
-    assert pick(owners, trail=tree.trail(b"m", HEAD, NOW)).choice is free
+    assert choose(owners, trail=tree.trail(b"m", HEAD, NOW)) is free
 
 
 @pytest.mark.parametrize("reason", ["draining", "left alone"])
@@ -119,28 +125,28 @@ def test_debug_profile_follows_nobody():
 def test_session_stays_at_its_home_while_that_is_not_far_above_its_share():
     owners = fleet(0, 0, 0, 0)
     for key in keys(40):
-        home = pick(owners, key=key, session=True).choice
+        home = choose(owners, key=key, session=True)
         fleet_as(owners, 10, 10, 10, 10)
         home.inflight = 14  # its share of all 44 is 11, and 1.25 times that, rounded up, 14
-        assert pick(owners, key=key, session=True).choice is home
+        assert choose(owners, key=key, session=True) is home
         home.inflight = 16
-        assert pick(owners, key=key, session=True).choice is not home
+        assert choose(owners, key=key, session=True) is not home
         fleet_as(owners, 0, 0, 0, 0)
 
 
 def test_share_of_the_load_is_by_weight():
     heavy, light = Engine("a", weight=3.0), Engine("b")
-    key = next(key for key in keys() if pick([heavy, light], key=key, session=True).choice is heavy)
+    key = next(key for key in keys() if choose([heavy, light], key=key, session=True) is heavy)
     heavy.inflight, light.inflight = 13, 3
-    assert pick([heavy, light], key=key, session=True).choice is heavy
+    assert choose([heavy, light], key=key, session=True) is heavy
 
 
 def test_sessions_are_spread_evenly_and_every_worker_names_the_same_home():
     here, there = fleet(*[0] * 5), fleet(*[0] * 5)
     homes = Counter()
     for key in keys(2000):
-        name = pick(here, key=key, session=True).choice.name
-        assert pick(there[::-1], key=key, session=True).choice.name == name
+        name = choose(here, key=key, session=True).name
+        assert choose(there[::-1], key=key, session=True).name == name
         homes[name] += 1
     assert all(320 <= count <= 480 for count in homes.values()), homes
 
@@ -148,25 +154,25 @@ def test_sessions_are_spread_evenly_and_every_worker_names_the_same_home():
 @pytest.mark.parametrize("count", [8, 40])
 def test_endpoint_that_leaves_moves_only_its_own_sessions(count):
     owners = fleet(*[0] * count)
-    before = {key: pick(owners, key=key, session=True).choice for key in keys(400)}
+    before = {key: choose(owners, key=key, session=True) for key in keys(400)}
     left = owners.pop(3)
     for key, home in before.items():
-        now = pick(owners, key=key, session=True).choice
+        now = choose(owners, key=key, session=True)
         assert now is home if home is not left else now is not left
 
 
 def test_session_whose_home_is_down_is_served_elsewhere():
     owners = fleet(0, 0)
-    home = pick(owners, key=b"s", session=True).choice
+    home = choose(owners, key=b"s", session=True)
     home.fail(NOW)
-    assert pick(owners, key=b"s", session=True).choice is not home
+    assert choose(owners, key=b"s", session=True) is not home
 
 
 @pytest.mark.parametrize("count", [3, 40])
 def test_holder_is_found_among_any_number_of_endpoints(count):
     owners = fleet(*[1] * count)
     for holder in owners:
-        assert pick(owners, trail=trail_to(holder)).choice is holder
+        assert choose(owners, trail=trail_to(holder)) is holder
 
 
 def keys(count=1000):

@@ -11,20 +11,21 @@ from hypothesis import strategies as st
 
 from llmgw.gateway import costs, picking
 from llmgw.gateway.costs import WEIGHTS, Standing
+from llmgw.gateway.scores import Wish
 from tests.fakes.choices import Engine, standing
 
 NOW = 100.0
 
 
 def pick(owners, *, tried=(), key=b"req-1", profile="chat", tokens=0):
-    wish = picking.Wish(key, weights=WEIGHTS[profile])
+    wish = Wish(key, weights=WEIGHTS[profile])
     wish.prompt_tokens = tokens
     picked = picking.pick(owners, tried=tried, now=NOW, wish=wish)
     return picked and picked.choice
 
 
 def last_resort(owners, *, tried=(), tokens=0):
-    wish = picking.Wish(b"req-1")
+    wish = Wish(b"req-1")
     wish.prompt_tokens = tokens
     return picking.pick_last_resort(owners, tried=tried, wish=wish)
 
