@@ -94,18 +94,26 @@ class _PlainLines:
     """
 
     def __init__(self) -> None:
-        self._known: dict[tuple[bytes, str, str, int, int], str] = {}
+        self._known: dict[tuple[bytes, str, str, str, int, int], str] = {}
 
     def __call__(self, exchange: Exchange, epoch_at: float) -> str:
         begun_at, ended_at = exchange.started_at, exchange.ended_at
         way = ""
-        if exchange.is_stream or exchange.is_truncated or not exchange.first_byte_at:
+        if exchange.is_stream or exchange.cut is not None or not exchange.first_byte_at:
             way = _plain_way(exchange)
         if exchange.first_byte_at:
             way = (
                 f" queue_ms={int((exchange.first_sent_at - begun_at) * 1000)}"
                 f" ttft_ms={int((exchange.first_byte_at - exchange.sent_at) * 1000)}{way}"
             )
+        if (usage := exchange.usage) is not None:
+            way += (
+                f" prompt_tokens={usage.prompt_tokens} completion_tokens={usage.completion_tokens}"
+            )
+            if usage.cached_tokens is not None:
+                way += f" cached_tokens={usage.cached_tokens}"
+            if usage.is_estimated:
+                way += " estimated=yes"
         return (
             f"{_stamp(int((epoch_at + ended_at) * 1000))} info    request"
             f" request_id={exchange.request_id}{self._what(exchange)}{way}"
@@ -118,6 +126,7 @@ class _PlainLines:
         key = (
             exchange.path,
             exchange.model_name,
+            exchange.fell_back_from,
             exchange.endpoint_id,
             exchange.status,
             exchange.attempts,
@@ -135,6 +144,8 @@ def _plain_what(exchange: Exchange) -> str:
     what = f" method={exchange.method.decode()}"
     if exchange.model_name:
         what += f" path={exchange.path.decode()} model={exchange.model_name}"
+        if exchange.fell_back_from:
+            what += f" fallback_from={exchange.fell_back_from}"
     else:
         what += f" path={_quoted(exchange.path)}"
     what += f" status={exchange.status}"
@@ -153,7 +164,9 @@ def _plain_way(exchange: Exchange) -> str:
         way += f" queue_ms={int((exchange.first_sent_at - exchange.started_at) * 1000)}"
     if exchange.is_stream:
         way += f" stream=yes events={exchange.events}"
-    return f"{way} truncated=yes" if exchange.is_truncated else way
+    if exchange.lacks_done:
+        way += " no_done=yes"
+    return way if exchange.cut is None else f"{way} truncated={exchange.cut}"
 
 
 def _json(exchange: Exchange, epoch_at: float) -> str:
@@ -173,13 +186,22 @@ def _json(exchange: Exchange, epoch_at: float) -> str:
     if exchange.model_name:
         fields |= {
             "model": exchange.model_name,
+            "fallback_from": exchange.fell_back_from or None,
             "stream": exchange.is_stream,
             "endpoint": exchange.endpoint_id or None,
             "attempts": exchange.attempts or None,
             "queue_ms": _ms(exchange.started_at, exchange.first_sent_at),
             "ttft_ms": _ms(exchange.sent_at, exchange.first_byte_at),
             "events": exchange.events or None,
-            "truncated": exchange.is_truncated or None,
+            "no_done": exchange.lacks_done or None,
+            "truncated": exchange.cut,
+        }
+    if (usage := exchange.usage) is not None:
+        fields |= {
+            "prompt_tokens": usage.prompt_tokens,
+            "completion_tokens": usage.completion_tokens,
+            "cached_tokens": usage.cached_tokens,
+            "estimated": usage.is_estimated or None,
         }
     present = {name: value for name, value in fields.items() if value is not None}
     return orjson.dumps(present).decode() + "\n"

@@ -12,6 +12,7 @@ from llmgw.gateway.exchange import BodyBudget, Cut, Exchange, State
 from llmgw.gateway.metering import TTFT_EDGES_S, UNKNOWN_MODEL, Meter
 from llmgw.gateway.replies import Code
 from llmgw.gateway.request_log import RequestLog
+from llmgw.gateway.usage import Usage
 
 
 def served(**changes):
@@ -112,6 +113,14 @@ def test_line_for_people_tells_what_was_asked_and_how_it_went(clock):
     )
 
 
+def test_line_tells_what_a_request_cost_and_what_broke_it(clock):
+    [line] = lines_of(clock, served(usage=Usage(9, 4, 8, is_estimated=True), cut=Cut.STUCK))
+    assert (
+        " events=7 truncated=stuck prompt_tokens=9 completion_tokens=4 cached_tokens=8"
+        " estimated=yes total_ms=250"
+    ) in line
+
+
 def test_line_of_a_refusal_has_its_code_and_no_figure_of_what_never_was(clock):
     [line] = lines_of(clock, refused())
     assert 'path="/v1/nothing" status=404 code=not_found state=failed total_ms=250' in line
@@ -152,6 +161,9 @@ def test_both_formats_carry_the_same_figures(clock):
         served(cut=Cut.LOST, is_stream=False, events=0),
         refused(),
         served(is_stream=False, events=0),
+        served(usage=Usage(9, 4)),
+        served(usage=Usage(9, 4, 0, is_estimated=True), lacks_done=True),
+        served(fell_back_from="large"),
     ]
     plain = lines_of(clock, *cases)
     as_json = lines_of(clock, *cases, as_json=True)
