@@ -18,7 +18,6 @@ CONTEXT_SLACK = 1.1
 """How far above a context length a prompt is still tried: lengths of prompts are estimates."""
 
 _MOST_SCORED = 16
-_FULLEST = 2.0
 
 
 class Picked(NamedTuple, Generic[ChoiceT]):
@@ -84,15 +83,6 @@ def eligible(
         and (one.context_length is None or tokens <= one.context_length * CONTEXT_SLACK)
         and one not in tried
     ]
-
-
-def saturation(pool: Iterable[Choice]) -> float:
-    """How full all of them are together, by weight; 1 is what they can take and stay well."""
-    full = most = 0.0
-    for one in pool:
-        most += one.weight
-        full += one.weight * min(one.standing.saturation_at(one.load()), _FULLEST)
-    return full / most if most else 0.0
 
 
 def has_context_for(one: Choice, wish: Wish) -> bool:

@@ -187,13 +187,6 @@ def test_many_endpoints_share_their_requests_evenly():
     assert max(one.inflight for one in owners) <= 16
 
 
-def test_saturation_of_a_pool_is_that_of_its_endpoints_by_weight():
-    full, idle = Engine("a", inflight=28, weight=3.0), Engine("b")
-    assert picking.saturation([full, idle]) == 0.75
-    assert picking.saturation([Engine("a", inflight=500)]) == 2.0
-    assert picking.saturation([]) == 0.0
-
-
 def test_equals_are_shared_evenly_among_keys():
     owners = [Engine(f"node{n}.0") for n in range(5)]
     chosen = Counter(pick(owners, key=b"req-%d" % n).name for n in range(5000))
