@@ -11,9 +11,9 @@ import itertools
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from llmgw.domain.routes import EXTERNAL, Endpoint, EndpointState, RouteTable
+from llmgw.domain.routes import EXTERNAL, Endpoint, EndpointState, RoutedModel, RouteTable
 from llmgw.errors import Invalid
-from llmgw.gateway import costs, headers, metric_names, rendezvous, vitals
+from llmgw.gateway import costs, headers, rendezvous, vitals
 from llmgw.gateway.board import LoadBoard
 from llmgw.gateway.breaker import Breaker, BreakerRules, Outcome, Permit
 from llmgw.gateway.bulletin import Bulletin
@@ -98,7 +98,7 @@ class LiveEndpoint:
         self._vitals: Vitals | None = None
         self._activity = 0
         self._bulletin = seat.bulletin
-        self._heard_at = self._bulletin.scraped_at
+        self._heard_at: float | None = None
         self._working_since: float | None = None
         self.update(facts)
 
@@ -175,6 +175,10 @@ class LiveEndpoint:
         """A whole request for a page beside its models."""
         return b"GET %b%b HTTP/1.1\r\n%b\r\n" % (self._address.path, path, self._fields)
 
+    def watched(self, since: float) -> None:
+        """This worker begins to probe it: only from now on can it be silent, or hang still."""
+        self._heard_at = 0.0 if self.seat.is_ejected else since
+
     def heard(self, at: float) -> None:
         """It answered a probe."""
         self._heard_at = at
@@ -205,7 +209,7 @@ class LiveEndpoint:
             self._working_since = now if self._working_since is None else self._working_since
         else:
             self._working_since = None
-        tells = seen is not None and metric_names.of(self.facts.engine).is_steady
+        tells = seen is not None and seen.reading.is_steady
         return Signs(
             heard_at=self._heard_at,
             sent_at=self.seat.progressed_at or 0.0,
@@ -250,7 +254,11 @@ class LiveEndpoint:
 
 
 class Registry:
-    """All live endpoints; ``owners`` says who lists a model now, in the order of their ids."""
+    """All live endpoints, and the models as they are now.
+
+    ``owners`` says who lists a model, in the order of their ids, ``least_context`` the smallest
+    context length among those of whom it is known.
+    """
 
     def __init__(
         self,
@@ -269,7 +277,9 @@ class Registry:
         self._now = now
         self._incarnations = itertools.count(1)
         self._by_id: dict[str, LiveEndpoint] = {}
+        self.models: Mapping[str, RoutedModel] = {}
         self.owners: Mapping[str, tuple[LiveEndpoint, ...]] = {}
+        self.least_context: Mapping[str, int] = {}
 
     def replace(self, table: RouteTable) -> None:
         """Take a whole new table; what it does not list any more leaves."""
@@ -281,7 +291,9 @@ class Registry:
         for live in before.values():
             live.leave()
             self._board.leave(live.seat)
+        self.models = table.models
         self.owners = _owners(self._by_id.values())
+        self.least_context = _least_context(self.owners)
 
     def all(self) -> Collection[LiveEndpoint]:
         """Every listed endpoint."""
@@ -312,3 +324,12 @@ def _owners(lives: Collection[LiveEndpoint]) -> dict[str, tuple[LiveEndpoint, ..
         for model in live.facts.models:
             owners.setdefault(model, []).append(live)
     return {model: tuple(of_model) for model, of_model in owners.items()}
+
+
+def _least_context(owners: Mapping[str, tuple[LiveEndpoint, ...]]) -> dict[str, int]:
+    least: dict[str, int] = {}
+    for model, of_model in owners.items():
+        known = [one.context_length for one in of_model if one.context_length is not None]
+        if known:
+            least[model] = min(known)
+    return least

@@ -2,8 +2,9 @@
 
 Names as the engines publish them: vLLM (0.6 and later; ``gpu_cache_usage_perc`` became
 ``kv_cache_usage_perc``), SGLang, llama.cpp's server (whose newer builds have no
-``kv_cache_usage_ratio``) and the sim engine, which speaks as vLLM does.  An engine of another kind
-is read with vLLM's names.  What an engine does not publish is absent, which is not zero.
+``kv_cache_usage_ratio``) and the sim engine, which speaks as vLLM does.  An engine whose kind
+nobody named is known by its page, else read with vLLM's names.  What is not published is absent,
+which is not zero.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ _SAMPLE = re.compile(rb"^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{[^\n]*\})?[ \t]+(\S+)", 
 class Names:
     """For each figure the names by which versions of an engine publish it, the newest first.
 
-    ``progress`` are counters of which at least one moves while the engine works; ``is_steady`` says
-    that one moves within seconds then, so that its standing still tells of a hang.
+    ``running`` and ``waiting`` every page has to have; ``promised`` are further figures that all
+    versions publish.  ``progress`` are counters of which at least one moves while the engine works;
+    ``is_steady`` says that one moves within seconds then, so that its standing still tells of a
+    hang.
     """
 
     running: tuple[str, ...]
@@ -28,6 +31,7 @@ class Names:
     kv: tuple[str, ...]
     successes: tuple[str, ...]
     progress: tuple[str, ...]
+    promised: tuple[str, ...]
     is_steady: bool
 
 
@@ -37,6 +41,7 @@ _VLLM = Names(
     kv=("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
     successes=("vllm:request_success_total",),
     progress=("vllm:generation_tokens_total", "vllm:prompt_tokens_total"),
+    promised=("kv", "successes", "progress"),
     is_steady=True,
 )
 _SGLANG = Names(
@@ -45,6 +50,7 @@ _SGLANG = Names(
     kv=("sglang:token_usage",),
     successes=("sglang:num_requests_total",),
     progress=("sglang:generation_tokens_total", "sglang:prompt_tokens_total"),
+    promised=("kv", "progress"),
     is_steady=True,
 )
 _LLAMACPP = Names(
@@ -54,26 +60,34 @@ _LLAMACPP = Names(
     successes=(),
     # Its token counters move only when a request ends, and none moves within one long prompt.
     progress=("llamacpp:n_decode_total", "llamacpp:tokens_predicted_total"),
+    promised=(),
     is_steady=False,
 )
 
 BY_ENGINE: Mapping[str, Names] = {"sglang": _SGLANG, "llamacpp": _LLAMACPP}
 
 
-def of(engine: str) -> Names:
-    """The names of an engine's kind."""
+def of(engine: str, page: bytes = b"") -> Names:
+    """The names of an engine's kind; of one that nobody named those on its page."""
+    if not engine:
+        engine = next((kind for kind in BY_ENGINE if f"\n{kind}:".encode() in b"\n" + page), "")
     return BY_ENGINE.get(engine, _VLLM)
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One page of metrics; ``kv`` is a share, ``progress`` a sum of counters that only rises."""
+    """One page of metrics; ``kv`` is a share, ``progress`` a sum of counters that only rises.
+
+    ``is_steady`` is that of the names; ``lacks`` are the promised ones that the page does not have.
+    """
 
     running: float
     waiting: float
     kv: float | None = None
     successes: float | None = None
     progress: float | None = None
+    is_steady: bool = True
+    lacks: tuple[str, ...] = ()
 
 
 def read(page: bytes, names: Names) -> Reading | tuple[str, ...]:
@@ -89,12 +103,19 @@ def read(page: bytes, names: Names) -> Reading | tuple[str, ...]:
         ]
         return tuple(absent)
     moved = [value for name in names.progress if (value := _sum(series, (name,))) is not None]
+    found = {
+        "kv": _mean(series, names.kv),
+        "successes": _sum(series, names.successes),
+        "progress": sum(moved) if moved else None,
+    }
     return Reading(
         running=running,
         waiting=waiting,
-        kv=_mean(series, names.kv),
-        successes=_sum(series, names.successes),
-        progress=sum(moved) if moved else None,
+        **found,
+        is_steady=names.is_steady,
+        lacks=tuple(
+            getattr(names, figure)[0] for figure in names.promised if found[figure] is None
+        ),
     )
 
 

@@ -21,9 +21,10 @@ STANDSTILL_S = 30.0
 class Signs:
     """What was seen of one endpoint; times are monotonic seconds.
 
-    ``heard_at`` is when it last answered a probe, absent when it never did; ``sent_at`` when it
-    last sent bytes of an answer, ``moved_at`` when a counter of its work moved, absent where it
-    has no counter that tells; ``working_since`` when its work in flight began, absent without any.
+    ``heard_at`` is when it last answered a probe, or was first asked, absent before; ``sent_at``
+    when it last sent bytes of an answer, ``moved_at`` when a counter of its work moved, absent
+    where it has no counter that tells; ``working_since`` when its work in flight began, absent
+    without any.
     """
 
     heard_at: float | None
@@ -33,10 +34,7 @@ class Signs:
 
 
 def hang(signs: Signs, *, now: float) -> str:
-    """Why the endpoint is to be left alone, in words; empty while it is well.
-
-    One that never answered is left to the breaker: it may be no engine of ours.
-    """
+    """Why the endpoint is to be left alone, in words; empty while it is well."""
     if signs.heard_at is not None:
         silent_s = now - max(signs.heard_at, signs.sent_at)
         if silent_s >= SILENT_S:

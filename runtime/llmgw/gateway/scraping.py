@@ -49,16 +49,24 @@ class Scraper:
         self._interval_s = interval_s
         self._room = asyncio.Semaphore(_AT_ONCE)
         self._under_way: set[LiveEndpoint] = set()
+        self._watched: set[LiveEndpoint] = set()
 
     async def run(self) -> None:
         """Begin a look at every endpoint in each interval, as long as this worker is to."""
         while True:
-            lives = tuple(self._shared.registry.all()) if self._shared.is_publisher() else ()
-            for live in lives:
-                if not live.is_external and live not in self._under_way:
+            for live in self._watch():
+                if live not in self._under_way:
                     self._under_way.add(live)
                     self._shared.tasks.spawn(f"look-{live.facts.endpoint_id}", self._look(live))
             await asyncio.sleep(self._interval_s)
+
+    def _watch(self) -> set[LiveEndpoint]:
+        """Whom to look at now; what another worker saw of them before is not known here."""
+        lives = self._shared.registry.all() if self._shared.is_publisher() else ()
+        before, self._watched = self._watched, {one for one in lives if not one.is_external}
+        for live in self._watched - before:
+            live.watched(self._shared.now())
+        return self._watched
 
     async def _look(self, live: LiveEndpoint) -> None:
         try:
@@ -100,13 +108,11 @@ class Scraper:
             live.heard(self._shared.now())
 
     def _take(self, live: LiveEndpoint, page: bytes, *, at: float) -> None:
-        read = metric_names.read(page, metric_names.of(live.facts.engine))
+        read = metric_names.read(page, metric_names.of(live.facts.engine, page))
         if isinstance(read, tuple):
             self._complain(live, read)
             return
-        if live.lacks:
-            _log.info("metrics_complete", endpoint=live.facts.endpoint_id)
-            live.lacks = ()
+        self._complain(live, read.lacks)
         live.take(read, at=at)
 
     def _judge(self, live: LiveEndpoint) -> None:
@@ -123,12 +129,16 @@ class Scraper:
 
     @staticmethod
     def _complain(live: LiveEndpoint, lacks: tuple[str, ...]) -> None:
-        """Once for each thing that an engine does not publish, and then not again."""
-        if lacks != live.lacks:
-            live.lacks = lacks
+        """Once when something is not published, and once when it is."""
+        if lacks == live.lacks:
+            return
+        live.lacks = lacks
+        if lacks:
             _log.warning(
                 "metrics_incomplete",
                 endpoint=live.facts.endpoint_id,
                 engine=live.facts.engine or "unknown",
                 lacks=", ".join(lacks),
             )
+        else:
+            _log.info("metrics_complete", endpoint=live.facts.endpoint_id)

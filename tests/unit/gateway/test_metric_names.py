@@ -46,18 +46,35 @@ llamacpp:requests_deferred 0
         ("sim", VLLM, Reading(5, 1, kv=0.5, successes=15, progress=150)),
         ("", VLLM, Reading(5, 1, kv=0.5, successes=15, progress=150)),
         ("sglang", SGLANG, Reading(4, 2, kv=0.5, successes=7, progress=17)),
-        ("llamacpp", LLAMACPP, Reading(1, 0, progress=100)),
+        ("llamacpp", LLAMACPP, Reading(1, 0, progress=100, is_steady=False)),
+        ("", LLAMACPP, Reading(1, 0, progress=100, is_steady=False)),
+        ("", SGLANG, Reading(4, 2, kv=0.5, successes=7, progress=17)),
     ],
-    ids=["vllm", "older vllm", "sim", "unnamed", "sglang", "llamacpp"],
+    ids=[
+        "vllm",
+        "older vllm",
+        "sim",
+        "unnamed",
+        "sglang",
+        "llamacpp",
+        "unnamed llamacpp",
+        "unnamed sglang",
+    ],
 )
 def test_each_engine_is_read_by_its_own_names(engine, page, reading):
-    assert metric_names.read(page, metric_names.of(engine)) == reading
+    assert metric_names.read(page, metric_names.of(engine, page)) == reading
 
 
 def test_what_is_not_published_is_absent_and_not_zero():
     read = metric_names.read(LLAMACPP, metric_names.of("llamacpp"))
     assert read.kv is None
     assert read.successes is None
+
+
+def test_a_promised_figure_that_is_missing_is_told_and_the_rest_is_used():
+    page = VLLM.replace(b"kv_cache_usage_perc", b"kv_cache_usage_share")
+    read = metric_names.read(page, metric_names.of("vllm"))
+    assert read == Reading(5, 1, successes=15, progress=150, lacks=("vllm:kv_cache_usage_perc",))
 
 
 @pytest.mark.parametrize(
