@@ -1,36 +1,33 @@
 """Bring one request to an engine: rounds of pick and send until the first body byte.
 
-``pipeline`` begins a ``Dispatch`` a request.  It is a state machine of callbacks, so a request
-whose engine is at hand needs no task: the client's connection tells it what the client does, its
-``Attempt`` what the engine does, and ``server`` when time is up or routes have changed.  Retries
-live here and nowhere else.
+``arrival`` begins a ``Dispatch`` for each request that was let through.  It is a state machine of
+callbacks, so a request whose engine is at hand needs no task: the client's connection tells it what
+the client does, its ``Attempt`` what the engine does, and ``server`` when time is up or routes have
+changed.  Retries live here and nowhere else.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from collections.abc import Coroutine
 from typing import Any
 
-from llmgw.config.settings import DispatchSettings
 from llmgw.domain.routes import RoutedModel
-from llmgw.gateway import candidates, headers, picking, refusing, sending
-from llmgw.gateway.affinity import Affinity
+from llmgw.gateway import candidates, headers, picking, refusing, sending, suitability
 from llmgw.gateway.attempt import Attempt
-from llmgw.gateway.books import Books
 from llmgw.gateway.breaker import Permit
-from llmgw.gateway.endpoints import LiveEndpoint, Registry
+from llmgw.gateway.endpoints import LiveEndpoint
 from llmgw.gateway.exchange import ENGINES_FAULTS, Cut, Exchange, State
 from llmgw.gateway.outcomes import ENDINGS, Ending, Then
 from llmgw.gateway.ports import NEVER, Client
 from llmgw.gateway.relaying import Manner, Relay
 from llmgw.gateway.replies import Code, Refusal
 from llmgw.gateway.responses import ResponseHead
-from llmgw.gateway.silence import Patience, Silence
+from llmgw.gateway.scores import Wish
+from llmgw.gateway.silence import Silence
+from llmgw.gateway.surroundings import Surroundings
 from llmgw.kit import logs
 from llmgw.kit.backoff import Backoff
-from llmgw.kit.tasks import Tasks
 
 _log = logs.get(__name__)
 
@@ -40,22 +37,6 @@ _BETWEEN_ROUNDS = Backoff(base_s=0.3, max_s=6.0, jitter=1 / 3)
 # Looked up once, as in ``attempt``.
 _ORDINARY = Permit.ORDINARY
 _COMPLETED, _FAILED = State.COMPLETED, State.FAILED
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What all dispatches of a worker share; ``draw`` gives random figures in [0, 1)."""
-
-    settings: DispatchSettings
-    registry: Registry
-    affinity: Affinity
-    books: Books
-    patience: Patience
-    asks_usage: bool
-    now: Callable[[], float]
-    new_id: Callable[[], str]
-    tasks: Tasks
-    draw: Callable[[], float]
 
 
 class Dispatch:
@@ -78,11 +59,18 @@ class Dispatch:
     )
 
     def __init__(
-        self, client: Client, exchange: Exchange, model: RoutedModel, shared: Surroundings
+        self,
+        client: Client,
+        exchange: Exchange,
+        *,
+        model: RoutedModel,
+        wish: Wish,
+        shared: Surroundings,
     ) -> None:
         self._client = client
         self._exchange = exchange
         self._model = model
+        self._wish = wish
         self._shared = shared
         self._attempt: Attempt | None = None
         self._relay: Relay | None = None
@@ -94,11 +82,15 @@ class Dispatch:
         self._is_over = False
 
     def start(self) -> None:
-        """Take the request on; from here on its client's connection talks to this object."""
-        self._shared.books.taken_on()
+        """Send; from here on the client's connection talks to this object."""
+        self._shared.admission.hold(self)
         self._client.work = self
-        self._wish = self._shared.affinity.wish(self._exchange, self._model, self._shared.now())
         self._next()
+
+    @property
+    def is_over(self) -> bool:
+        """See ``admission.Lease``."""
+        return self._is_over
 
     @property
     def has_begun_answer(self) -> bool:
@@ -193,6 +185,7 @@ class Dispatch:
         exchange, client = self._exchange, self._client
         exchange.status = status = head.status
         exchange.first_byte_at = self._shared.now()
+        self._shared.books.committed(exchange)
         self._learn()
         client.closes_after(exchange)
         body = self._shared.books.whole(exchange, body, is_events=head.is_events)
@@ -251,6 +244,7 @@ class Dispatch:
         exchange = self._exchange
         exchange.attempts += 1
         exchange.endpoint_id = live.facts.endpoint_id
+        self._shared.books.sending(exchange, live)
         request = sending.request_to(live, exchange)
         self._attempt = attempt = Attempt(self, live, permit)
         attempt.start(request)
@@ -266,10 +260,26 @@ class Dispatch:
         if not self._exchange.attempts:
             self._refuse(refusing.nobody(self._model, owners, now=now))
             return
+        if self._model.fallbacks and self._fall_back(owners, now):
+            return
         wait_s = _BETWEEN_ROUNDS.delay_s(attempt=self._round, draw=self._shared.draw())
         self._round += 1
         wait_s = min(wait_s, max(self._deadline() - now, 0.0))
         self._timer = asyncio.get_running_loop().call_later(wait_s, self._wake)
+
+    def _fall_back(self, owners: tuple[LiveEndpoint, ...], now: float) -> bool:
+        """Let another model take it, once, where this one has no engine any more."""
+        exchange, shared, wish = self._exchange, self._shared, self._wish
+        if exchange.fell_back_from or picking.eligible(owners, tried=(), now=now, wish=wish):
+            return False
+        find = suitability.fallback_of
+        chosen = find(self._model, exchange, shared=shared, wish=wish, band=None)
+        if chosen is None:
+            return False
+        self._model = chosen.model
+        self._wish = suitability.fall_back(exchange, chosen.model, reason="lost", shared=shared)
+        self._next()
+        return True
 
     def _wake(self) -> None:
         self._stop_waiting()
@@ -288,6 +298,7 @@ class Dispatch:
             return
         exchange.status = attempt.head.status
         exchange.first_byte_at = self._shared.now()
+        self._shared.books.committed(exchange)
         self._learn()
         client.due_at = exchange.first_byte_at + self._look_every_s()
         exchange.closes = client.closes_after(exchange) or framing.ends_at_close()
@@ -369,6 +380,12 @@ class Dispatch:
         exchange.state = State.CANCELLED if self._is_cancelled else state
         exchange.ended_at = self._shared.now()
         books.closed(exchange)
+        usage = exchange.usage
+        self._shared.admission.release(
+            self,
+            project=exchange.project,
+            output_tokens=0 if usage is None else usage.completion_tokens,
+        )
 
     def _stop_waiting(self) -> None:
         if self._timer is not None:

@@ -1,20 +1,21 @@
 """Take one request from its path to its engine: one function a concern, in order.
 
 ``connection`` gives each whole request to ``serve``.  Identify, find the route, describe the body
-(parsed once), resolve the model, dispatch; the first failure answers.  ``dispatch`` goes on from
-there and settles the account whatever happens.
+(parsed once), resolve the model; the first failure answers.  ``arrival`` goes on from there, and
+the account is settled whatever happens.
 """
 
 from __future__ import annotations
 
 from llmgw.domain.routes import RouteTable
 from llmgw.gateway import usage_chunk
+from llmgw.gateway.arrival import Arrival
 from llmgw.gateway.describing import describe
-from llmgw.gateway.dispatch import Dispatch, Surroundings
 from llmgw.gateway.exchange import MODEL_PATHS, STREAM_PATHS, Exchange, State
 from llmgw.gateway.local import LocalRoutes, other_method
 from llmgw.gateway.ports import Client
 from llmgw.gateway.replies import Answer, Code, Refusal
+from llmgw.gateway.surroundings import Surroundings
 
 _PROBES = frozenset({b"/health", b"/ready"})
 _POST = (b"POST",)
@@ -63,7 +64,7 @@ class Pipeline:
                 exchange.usage_asking = usage_chunk.asking(described.stream_options)
         if described.user is not None or described.prompt_cache_key is not None:
             exchange.session_hint = described.session_hint
-        Dispatch(client, exchange, model, self._surroundings).start()
+        Arrival(client, exchange, model, self._surroundings).start()
 
     def _answer(self, client: Client, exchange: Exchange, answer: Answer | Refusal) -> None:
         """Give an answer of our own and close the account; a probe's leaves no line in the log."""

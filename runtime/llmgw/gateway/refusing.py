@@ -43,9 +43,23 @@ def nobody(model: RoutedModel, owners: Sequence[Owner], *, now: float) -> Refusa
     return Refusal(Code.NO_ENDPOINTS, retry_after_s=model.retry_after_s or RETRY_AFTER_S)
 
 
+def too_long(prompt_tokens: int, most_tokens: int) -> Refusal:
+    """The prompt does not fit."""
+    message = f"The prompt has about {prompt_tokens} tokens; this model reads {most_tokens}."
+    return Refusal(Code.CONTEXT_LENGTH_EXCEEDED, message)
+
+
+def lacks(model: RoutedModel, capabilities: Sequence[str]) -> Refusal:
+    """The request needs what the model says it cannot do."""
+    message = f"{model.name} does not do this: {', '.join(capabilities)}."
+    return Refusal(Code.UNSUPPORTED_CAPABILITY, message)
+
+
 def loading(model: RoutedModel) -> Refusal:
     """An engine of the model is starting."""
-    return Refusal(Code.MODEL_LOADING, retry_after_s=model.retry_after_s or _LOADING_RETRY_AFTER_S)
+    eta_s = model.retry_after_s
+    message = f"The model is being loaded; come again in about {eta_s} s." if eta_s else ""
+    return Refusal(Code.MODEL_LOADING, message, retry_after_s=eta_s or _LOADING_RETRY_AFTER_S)
 
 
 def too_late(owners: Sequence[Owner]) -> Refusal:

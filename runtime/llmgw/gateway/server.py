@@ -12,29 +12,32 @@ import functools
 import random
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from llmgw.config.entering import AdmissionSettings, OnDemandSettings
 from llmgw.config.settings import RouterSettings
 from llmgw.domain.routes import ModelState, RouteTable
 from llmgw.gateway import figures, scraping
+from llmgw.gateway.admission import Admission, AdmissionStats
 from llmgw.gateway.affinity import Affinity
 from llmgw.gateway.board import LoadBoard
 from llmgw.gateway.books import Books
 from llmgw.gateway.breaker import BreakerRules
 from llmgw.gateway.connection import ClientConnection, Reception
 from llmgw.gateway.costs import CostRules
-from llmgw.gateway.dispatch import Surroundings
 from llmgw.gateway.endpoints import Registry
 from llmgw.gateway.exchange import BodyBudget
+from llmgw.gateway.holding import Loads, LoadStats
 from llmgw.gateway.local import LocalRoutes, Readiness
 from llmgw.gateway.metering import Meter, Stats
 from llmgw.gateway.pipeline import Pipeline
-from llmgw.gateway.ports import RouteSource
+from llmgw.gateway.ports import LoadRequests, RouteSource
 from llmgw.gateway.prefix import Following
 from llmgw.gateway.receipts import LEAST_BYTES, Receipts
 from llmgw.gateway.request_log import RequestLog
 from llmgw.gateway.scraping import Scraper
 from llmgw.gateway.silence import Patience
+from llmgw.gateway.surroundings import Surroundings
 from llmgw.kit import ids, logs, metrics
 from llmgw.kit.clock import Clock, SystemClock
 from llmgw.kit.metrics import Sample
@@ -70,6 +73,9 @@ class GatewayStats:
     table_number: int
     prefix_decisions: Mapping[Following, int]
     prefix_nodes: int
+    admission: AdmissionStats
+    loads: LoadStats
+    fallbacks: Mapping[tuple[str, str, str], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +84,15 @@ class Place:
 
     board: LoadBoard
     is_publisher: Callable[[], bool] = lambda: True
+
+
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """How requests get in; without ``load_requests`` no model is loaded because it is asked for."""
+
+    admission: AdmissionSettings = field(default_factory=AdmissionSettings)
+    on_demand: OnDemandSettings = field(default_factory=OnDemandSettings)
+    load_requests: LoadRequests | None = None
 
 
 class Gateway:
@@ -91,6 +106,7 @@ class Gateway:
         request_log: RequestLog | None = None,
         clock: Clock | None = None,
         place: Place | None = None,
+        doors: Doors | None = None,
     ) -> None:
         """Without ``request_log`` requests are counted and not written down.
 
@@ -112,6 +128,10 @@ class Gateway:
         self._affinity = Affinity(settings)
         self._meter = Meter(write=request_log.add if request_log is not None else None)
         self._receipts = _receipts(settings, self._clock)
+        self._books = Books(self._meter, receipts=self._receipts, now=self._clock.monotonic)
+        doors = doors or Doors()
+        self._admission = Admission(doors.admission, now=self._clock.monotonic)
+        self._loads = Loads(doors.on_demand, doors.load_requests)
         self._pipeline = self._make_pipeline(settings)
         self._reception = Reception(
             service=self._pipeline,
@@ -168,6 +188,7 @@ class Gateway:
         for connection in tuple(self._reception.connections):
             connection.abort()
         await self._emptied(within_s=_CUT_WITHIN_S)  # each closes the account of its request
+        self._admission.close()
         await self._tasks.close()
         for live in self._registry.all():
             live.pool.close()
@@ -194,6 +215,9 @@ class Gateway:
             table_number=self._table.number if self._table is not None else 0,
             prefix_decisions=self._affinity.following,
             prefix_nodes=self._affinity.nodes,
+            admission=self._admission.stats(),
+            loads=self._loads.stats(),
+            fallbacks=dict(self._books.fallbacks),
         )
 
     def figures(self) -> tuple[Sample, ...]:
@@ -230,9 +254,12 @@ class Gateway:
                 settings=settings.dispatch,
                 registry=self._registry,
                 affinity=self._affinity,
-                books=Books(self._meter, receipts=self._receipts, now=self._clock.monotonic),
+                admission=self._admission,
+                loads=self._loads,
+                books=self._books,
                 patience=Patience.of(settings.stream, default_profile=settings.default_profile),
                 asks_usage=settings.inject_usage,
+                checks_capabilities=settings.check_capabilities,
                 now=self._clock.monotonic,
                 new_id=self._new_id,
                 tasks=self._tasks,
@@ -282,6 +309,7 @@ class Gateway:
                 self._request_log.flush()
             if now >= expire_at:
                 expire_at = now + _EXPIRE_EVERY_S
+                self._admission.sweep()
                 for live in self._registry.all():
                     live.pool.expire(now)
                     live.probes.expire(now)

@@ -1,0 +1,282 @@
+"""Bring a request as far as its first attempt: may it be asked, by whom, and when.
+
+``pipeline`` begins an ``Arrival`` a request, which ends in a ``Dispatch``, in a refusal, or with
+its client.  Most take one step.  Others wait here, for room or for a model that is being loaded,
+and cost nothing while they do; the last thing before a refusal is a fallback model.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+
+from llmgw.domain.routes import RoutedModel
+from llmgw.gateway import picking, refusing, suitability
+from llmgw.gateway.admission import Entry
+from llmgw.gateway.bands import Band
+from llmgw.gateway.dispatch import Dispatch
+from llmgw.gateway.endpoints import LiveEndpoint
+from llmgw.gateway.exchange import Exchange, State
+from llmgw.gateway.holding import HoldEnd
+from llmgw.gateway.ports import Client
+from llmgw.gateway.replies import Code, Refusal
+from llmgw.gateway.scores import Wish
+from llmgw.gateway.surroundings import Surroundings
+from llmgw.kit import logs
+
+_log = logs.get(__name__)
+
+
+class _Waits(enum.Enum):
+    """What an arrival waits for."""
+
+    FOR_NOTHING = "nothing"
+    FOR_ROOM = "room"
+    FOR_A_LOAD = "a load"
+
+
+# Looked up once, as in ``attempt``.
+_FOR_NOTHING, _FOR_ROOM, _FOR_A_LOAD = _Waits
+_ADMITTED, _WAITING = Entry.ADMITTED, Entry.WAITS
+
+
+class Arrival:
+    """See the module; fits ``ports.Work`` and ``admission.Waiter``."""
+
+    __slots__ = ("_client", "_exchange", "_model", "_shared", "_waits", "_wish", "band")
+
+    _wish: Wish
+
+    def __init__(
+        self, client: Client, exchange: Exchange, model: RoutedModel, shared: Surroundings
+    ) -> None:
+        self._client = client
+        self._exchange = exchange
+        self._model = model
+        self._shared = shared
+        self._waits = _FOR_NOTHING
+        self.band: Band = shared.admission.bands.of(exchange.headers)
+
+    def start(self) -> None:
+        """Take the request on; from here on its client's connection talks to this object."""
+        exchange, shared = self._exchange, self._shared
+        shared.books.taken_on()
+        self._client.work = self
+        objection = suitability.objection(
+            exchange, self._model, checks_capabilities=shared.checks_capabilities
+        )
+        if objection is None:
+            self._enter()
+        else:
+            self._refuse(objection)
+
+    # What admission asks and tells
+
+    @property
+    def model_name(self) -> str:
+        """See ``admission.Waiter``."""
+        return self._model.name
+
+    @property
+    def project(self) -> str:
+        """See ``admission.Waiter``."""
+        return self._exchange.project
+
+    @property
+    def prompt_tokens(self) -> float:
+        """See ``admission.Waiter``."""
+        return self._exchange.prompt_tokens or self._exchange.body_bytes / 4
+
+    def pool(self) -> Sequence[LiveEndpoint]:
+        """See ``admission.Waiter``."""
+        shared = self._shared
+        owners = shared.registry.owners.get(self._model.name, ())
+        return picking.eligible(owners, tried=(), now=shared.now(), wish=self._wish)
+
+    def on_admitted(self) -> None:
+        """See ``admission.Waiter``; its place may have no endpoint left by now."""
+        self._waits = _FOR_NOTHING
+        try:
+            if self.pool():
+                self._send()
+            else:
+                self._find_another_way()
+        except Exception as error:  # noqa: BLE001 - others wait behind it
+            self.on_fault(error)
+
+    def on_displaced(self) -> None:
+        """See ``admission.Waiter``."""
+        self._waits = _FOR_NOTHING
+        self._give_up_room()
+
+    # What the client's connection tells
+
+    @property
+    def has_begun_answer(self) -> bool:
+        """See ``ports.Work``."""
+        return False
+
+    def on_client_gone(self) -> None:
+        """See ``ports.Work``."""
+        self._stop_waiting()
+        self._settle(State.CANCELLED)
+
+    def on_paused(self) -> None:
+        """See ``ports.Work``: nothing is being written."""
+
+    def on_resumed(self) -> None:
+        """See ``ports.Work``."""
+
+    def on_overdue(self) -> None:
+        """See ``ports.Work``: it has waited for as long as it may."""
+        waited = self._waits
+        if waited is _FOR_ROOM:
+            self._stop_waiting()
+            self._give_up_room()
+        elif waited is _FOR_A_LOAD:
+            self._stop_waiting(HoldEnd.TIMED_OUT)
+            self._give_up_load()
+
+    def on_routes_changed(self) -> None:
+        """See ``ports.Work``: the model may have an engine now, or none for good."""
+        if self._waits is not _FOR_A_LOAD:
+            return  # admission looks for itself
+        live = self._live_model()
+        if self._is_served():
+            self._stop_waiting(HoldEnd.READY)
+            self._enter()
+        elif not self._shared.loads.may_come(live):
+            self._stop_waiting(HoldEnd.FAILED)
+            self._give_up_load()
+
+    def cancel(self) -> None:
+        """See ``ports.Work``."""
+        self._stop_waiting()
+        self._refuse(Refusal(Code.SHUTTING_DOWN, retry_after_s=1), state=State.CANCELLED)
+
+    def on_fault(self, error: Exception) -> None:
+        """See ``ports.Work``."""
+        _log.error("request_failed", request_id=self._exchange.request_id, exc=error)
+        self._stop_waiting()
+        self._refuse(Refusal(Code.INTERNAL))
+
+    def _enter(self) -> None:
+        """Ask to be let through to the endpoints that there are."""
+        exchange, shared = self._exchange, self._shared
+        now = shared.now()
+        self._wish = wish = shared.affinity.wish(exchange, self._model, now)
+        owners = shared.registry.owners.get(self._model.name, ())
+        wish.prompt_tokens = self._measured()
+        able = picking.eligible(owners, tried=(), now=now, wish=wish)
+        if able:
+            self._ask(able)
+        else:
+            self._find_another_way()
+
+    def _measured(self) -> int:
+        """The length of the prompt as far as any endpoint may be too small for it."""
+        exchange = self._exchange
+        if not exchange.prompt_tokens:
+            least_tokens = self._shared.registry.least_context.get(self._model.name)
+            if least_tokens is not None:
+                suitability.measure(exchange, least_tokens)
+        return exchange.prompt_tokens
+
+    def _ask(self, able: Sequence[LiveEndpoint]) -> None:
+        entry = self._shared.admission.ask(self, able)
+        if entry is _ADMITTED:
+            self._send()
+        elif entry is _WAITING:
+            self._waits = _FOR_ROOM
+            self._be_due_in(self.band.max_wait_s)
+        else:
+            self._give_up_room()
+
+    def _send(self) -> None:
+        Dispatch(
+            self._client, self._exchange, model=self._model, wish=self._wish, shared=self._shared
+        ).start()
+
+    def _find_another_way(self) -> None:
+        """No endpoint may be asked: wait for a load, or fall back, or probe one early."""
+        shared, live = self._shared, self._live_model()
+        if not self._is_served() and shared.loads.may_come(live):
+            if shared.loads.join(live.name):
+                self._waits = _FOR_A_LOAD
+                self._be_due_in(shared.loads.hold_s)
+            else:
+                self._give_up_load()
+            return
+        owners = shared.registry.owners.get(self._model.name, ())
+        if self._fall_back("no_endpoints"):
+            return
+        if picking.pick_last_resort(owners, tried=(), wish=self._wish) is not None:
+            self._send()
+        else:
+            self._refuse(self._nobody())
+
+    def _give_up_room(self) -> None:
+        if not self._fall_back("overloaded"):
+            self._refuse(self._shared.admission.refusal(self))
+
+    def _give_up_load(self) -> None:
+        if not self._fall_back("not_loaded"):
+            self._refuse(self._nobody())
+
+    def _nobody(self) -> Refusal:
+        """Why nobody can be asked."""
+        wish = self._wish
+        owners = self._shared.registry.owners.get(self._model.name, ())
+        sizes = [one.context_length or 0 for one in owners if one.is_ready]
+        if sizes and not any(picking.has_context_for(one, wish) for one in owners if one.is_ready):
+            return refusing.too_long(wish.prompt_tokens, max(sizes))
+        return refusing.nobody(self._live_model(), owners, now=self._shared.now())
+
+    def _fall_back(self, reason: str) -> bool:
+        """Let another model take it, once; who has waited for room waits no second time."""
+        exchange, shared, model = self._exchange, self._shared, self._model
+        if not model.fallbacks or exchange.fell_back_from:
+            return False
+        find = suitability.fallback_of
+        chosen = find(model, exchange, shared=shared, wish=self._wish, band=self.band)
+        if chosen is None and reason != "overloaded":
+            chosen = find(model, exchange, shared=shared, wish=self._wish, band=None)
+        if chosen is None:
+            return False
+        self._model = chosen.model
+        self._wish = suitability.fall_back(exchange, chosen.model, reason=reason, shared=shared)
+        self._ask(chosen.able)
+        return True
+
+    def _live_model(self) -> RoutedModel:
+        """The model's entry as it is now: the one taken at the start tells nothing of a load."""
+        return self._shared.registry.models.get(self._model.name, self._model)
+
+    def _is_served(self) -> bool:
+        owners = self._shared.registry.owners.get(self._model.name, ())
+        return any(one.is_ready for one in owners)
+
+    def _be_due_in(self, wait_s: float) -> None:
+        shared, started_at = self._shared, self._exchange.started_at
+        deadline_at = started_at + shared.settings.deadline_s
+        self._client.due_at = min(shared.now() + wait_s, deadline_at)
+
+    def _stop_waiting(self, end: HoldEnd = HoldEnd.GONE) -> None:
+        waited, self._waits = self._waits, _FOR_NOTHING
+        if waited is _FOR_ROOM:
+            self._shared.admission.leave(self)
+        elif waited is _FOR_A_LOAD:
+            self._shared.loads.leave(self._model.name, end)
+
+    def _refuse(self, refusal: Refusal, *, state: State = State.FAILED) -> None:
+        exchange = self._exchange
+        exchange.status, exchange.code = refusal.status, refusal.code
+        self._settle(state)
+        self._client.send(refusal.answer(exchange.request_id), exchange)
+
+    def _settle(self, state: State) -> None:
+        exchange = self._exchange
+        exchange.forget_content()
+        exchange.state = state
+        exchange.ended_at = self._shared.now()
+        self._shared.books.closed(exchange)
