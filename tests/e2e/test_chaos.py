@@ -63,7 +63,7 @@ SIZES = [
         marks=pytest.mark.timeout(400),
     ),
     pytest.param(
-        Size(workers=2, clients=200, requests=20_000, hold_s=20, freeze_s=60, think_s=1.0),
+        Size(workers=2, clients=200, requests=20_000, hold_s=20, freeze_s=110, think_s=1.0),
         id="two workers and 20,000 requests",
         marks=pytest.mark.timeout(900),
     ),
@@ -121,7 +121,6 @@ class Stage:
                 "drain_delay_s": 0,
                 "shutdown_grace_s": 5,
             },
-            router={"dispatch": {"response_timeout_s": 20}},
         )
 
     def close(self) -> None:
