@@ -17,7 +17,7 @@ from llmgw.config.settings import ServerSettings
 from llmgw.domain.routes import EndpointState
 from llmgw.domain.views import ModelView, ReplicaView
 from llmgw.errors import AlreadyHeld
-from llmgw.gateway.server import Gateway
+from llmgw.gateway.server import Doors, Gateway
 from llmgw.kit import addresses
 from llmgw.kit.addresses import Address
 from llmgw.serve import embedded, gateways, listeners, locks
@@ -136,7 +136,12 @@ class AllInOne:
 
     async def _start_gateway(self, clients: socket, *, control: ControlPlane) -> None:
         server = self._settings.server
-        gateway = gateways.make(router=server.router, log=server.log, routes=control.routes)
+        gateway = gateways.make(
+            router=server.router,
+            log=server.log,
+            routes=control.routes,
+            doors=Doors(admission=server.admission, on_demand=server.on_demand),
+        )
         self._gateway = gateway
         self._parts.push_async_callback(self._end_gateway, gateway)
         await gateway.start([clients])

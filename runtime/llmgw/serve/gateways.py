@@ -9,7 +9,7 @@ from llmgw.config.settings import LogSettings, RouterSettings
 from llmgw.gateway.board import LoadBoard
 from llmgw.gateway.ports import RouteSource
 from llmgw.gateway.request_log import RequestLog
-from llmgw.gateway.server import Gateway, Place
+from llmgw.gateway.server import Doors, Gateway, Place
 from llmgw.kit import logs
 from llmgw.kit.clock import SystemClock
 from llmgw.serve.messages import Configure
@@ -19,7 +19,12 @@ _log = logs.get(__name__)
 
 
 def make(
-    *, router: RouterSettings, log: LogSettings, routes: RouteSource, place: Place | None = None
+    *,
+    router: RouterSettings,
+    log: LogSettings,
+    routes: RouteSource,
+    doors: Doors,
+    place: Place | None = None,
 ) -> Gateway:
     """A gateway that has not started; it writes a line a request where INFO is written.
 
@@ -30,7 +35,9 @@ def make(
         request_log = RequestLog(
             stream=sys.stderr, as_json=log.format == "json", clock=SystemClock()
         )
-    return Gateway(settings=router, routes=routes, request_log=request_log, place=place)
+    return Gateway(
+        settings=router, routes=routes, request_log=request_log, place=place, doors=doors
+    )
 
 
 def of_worker(configured: Configure, routes: RouteSource) -> Gateway:
@@ -44,4 +51,5 @@ def of_worker(configured: Configure, routes: RouteSource) -> Gateway:
         board=LoadBoard.attached(board, row=configured.row, now=clock.monotonic),
         is_publisher=PublisherLock(board.parent),
     )
-    return make(router=settings.router, log=settings.log, routes=routes, place=place)
+    doors = Doors(admission=settings.admission, on_demand=settings.on_demand)
+    return make(router=settings.router, log=settings.log, routes=routes, place=place, doors=doors)

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from llmgw.config.entering import AdmissionSettings, OnDemandSettings
 from llmgw.config.settings import GatewaySettings, LogSettings, RouterSettings
 from llmgw.domain.routes import RouteTable
 
@@ -23,6 +24,8 @@ class WorkerSettings:
     router: RouterSettings = RouterSettings()
     gateway: GatewaySettings = GatewaySettings()
     log: LogSettings = LogSettings()
+    admission: AdmissionSettings = AdmissionSettings()
+    on_demand: OnDemandSettings = OnDemandSettings()
 
     def digest(self) -> str:
         """Sixteen hex digits that change with any setting; a worker with others is replaced."""

@@ -108,7 +108,11 @@ class Server:
             address=addresses.parse(settings.listen),
             count=settings.gateway.workers,
             settings=WorkerSettings(
-                router=settings.router, gateway=settings.gateway, log=settings.log
+                router=settings.router,
+                gateway=settings.gateway,
+                log=settings.log,
+                admission=settings.admission,
+                on_demand=settings.on_demand,
             ),
             run_dir=run_dir,
             table=routes.current(),

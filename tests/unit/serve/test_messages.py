@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from llmgw.config.entering import AdmissionSettings, OnDemandSettings
 from llmgw.config.settings import GatewaySettings, LogSettings, RouterSettings, StreamSettings
 from llmgw.domain.routes import Endpoint, EndpointState, ModelState, RoutedModel, RouteTable
 from llmgw.serve import messages
@@ -53,8 +54,10 @@ def test_a_hello_of_a_newer_version_is_understood():
         WorkerSettings(router=RouterSettings(stream=StreamSettings(write_timeout_s=1.0))),
         WorkerSettings(gateway=GatewaySettings(shutdown_grace_s=1.0)),
         WorkerSettings(log=LogSettings(level="debug")),
+        WorkerSettings(admission=AdmissionSettings(enabled=False)),
+        WorkerSettings(on_demand=OnDemandSettings(hold_s=1.0)),
     ],
-    ids=["router", "gateway", "log"],
+    ids=["router", "gateway", "log", "admission", "on_demand"],
 )
 def test_any_other_setting_is_another_digest(other):
     assert other.digest() != WorkerSettings().digest()
