@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, field
 
-from llmgw.gateway import costs, rendezvous
+from llmgw.gateway import costs, ranking
 from llmgw.gateway.breaker import Breaker, BreakerRules, Outcome, Permit
 from llmgw.gateway.costs import Standing
 
@@ -27,7 +27,7 @@ class Engine:
     breaker: Breaker = field(default_factory=lambda: Breaker(BreakerRules()))
 
     def __post_init__(self):
-        self.salt = rendezvous.salt(self.name)
+        self.salt = ranking.salt(self.name)
         self.incarnation = next(_incarnations)
         self.stand(self.standing or standing(capacity=8 * self.weight, share=8 * self.weight))
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from llmgw.domain.routes import EXTERNAL, Endpoint, EndpointState, RoutedModel, RouteTable
 from llmgw.errors import Invalid
-from llmgw.gateway import costs, headers, rendezvous, vitals
+from llmgw.gateway import costs, headers, ranking, vitals
 from llmgw.gateway.board import LoadBoard
 from llmgw.gateway.breaker import Breaker, BreakerRules, Outcome, Permit
 from llmgw.gateway.bulletin import Bulletin
@@ -88,7 +88,7 @@ class LiveEndpoint:
         self._now = now
         self.breaker = Breaker(terms.breaker)
         self.pool = Pool(self._address, dial_timeout_s=terms.dial_timeout_s)
-        self.salt = rendezvous.salt(facts.endpoint_id)
+        self.salt = ranking.salt(facts.endpoint_id)
         self.incarnation = incarnation
         self.seat = seat
         self.others = 0.0

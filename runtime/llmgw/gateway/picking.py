@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Generic, NamedTuple
 
-from llmgw.gateway import rendezvous
+from llmgw.gateway import ranking
 from llmgw.gateway.prefix import Following
 from llmgw.gateway.scores import Choice, ChoiceT, Scores, Wish
 
@@ -46,7 +46,7 @@ def pick(
     if not wish.weights.may_vary:
         scores = Scores(tier, wish, now=now, mixed=0)
         return Picked(tier[scores.cheapest()[0]], None, scores)
-    mixed = rendezvous.mix(wish.key)
+    mixed = ranking.mix(wish.key)
     if len(tier) > _MOST_SCORED:
         tier = _sample(tier, wish, mixed)
     scores = Scores(tier, wish, now=now, mixed=mixed)
@@ -111,7 +111,7 @@ def _sample(tier: list[ChoiceT], wish: Wish, mixed: int) -> list[ChoiceT]:
     sample = (tier[start:] + tier[:start])[:_MOST_SCORED]
     targets = []
     if wish.session_load_factor:
-        targets.append(max(tier, key=lambda one: rendezvous.rank(one.salt, mixed)))
+        targets.append(max(tier, key=lambda one: ranking.rank(one.salt, mixed)))
     if wish.trail is not None:
         _, held_by = wish.trail.longest_of([one.incarnation for one in tier])
         holders = [one for one in tier if one.incarnation in held_by]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Generic, Protocol, TypeVar
 
-from llmgw.gateway import rendezvous, sessions
+from llmgw.gateway import ranking, sessions
 from llmgw.gateway.breaker import Breaker
 from llmgw.gateway.costs import WEIGHTS, Curve, Standing, Weights
 from llmgw.gateway.prefix import Trail
@@ -62,7 +62,7 @@ class Wish:
 class Scores(Generic[ChoiceT]):
     """The candidates of one pick with their loads and costs, by index.
 
-    ``mixed`` is the wish's key as ``rendezvous`` mixes it; ``costs`` have affinity in them once
+    ``mixed`` is the wish's key as ``ranking`` mixes it; ``costs`` have affinity in them once
     that was drawn in.
     """
 
@@ -92,7 +92,7 @@ class Scores(Generic[ChoiceT]):
         """Make the session's home cheaper; its index."""
         tier = self.tier
         home = sessions.home(
-            [rendezvous.rank(one.salt, self._mixed) for one in tier],
+            [ranking.rank(one.salt, self._mixed) for one in tier],
             loads=self.loads,
             weights=[one.weight for one in tier],
             load_factor=wish.session_load_factor,
@@ -129,4 +129,4 @@ class Scores(Generic[ChoiceT]):
         if len(equals) == 1:
             return equals[0]
         tier, mixed = self.tier, self._mixed
-        return max(equals, key=lambda index: rendezvous.rank(tier[index].salt, mixed))
+        return max(equals, key=lambda index: ranking.rank(tier[index].salt, mixed))
