@@ -17,6 +17,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from llmgw.gateway import board_layout
+from llmgw.gateway.board import LoadBoard
+from llmgw.gateway.seat import Seat
 from tests.fakes import mischief
 from tests.fakes.crowd import Crowd, Ending, Habits, Visit, summary
 from tests.fakes.deployment import Deployment, until
@@ -102,6 +105,9 @@ class Stage:
         self.engines: list[Victim] = []
         self.deaths = Deaths()
         self.port = int(deployment.url.rpartition(":")[2])
+        self.seats: list[Seat] = []
+        """What the board of the workers says of each engine."""
+        self.most_inflight = 0
         self.rss: list[tuple[int, float]] = []
         """Requests that had ended, and mean memory of a worker then."""
 
@@ -122,6 +128,10 @@ class Stage:
                 "shutdown_grace_s": 5,
             },
         )
+
+        path = board_layout.path(self.deployment.root / "run")
+        board = LoadBoard.attached(path, row=board_layout.ROWS - 1, now=time.monotonic)
+        self.seats = [board.seat(victim.name, victim.url) for victim in self.engines]
 
     def close(self) -> None:
         for victim in self.engines:
@@ -168,13 +178,22 @@ class Stage:
         await asyncio.to_thread(server.wait_said, r"^clients +(\S+)")
         assert self.deployment.workers() == before
 
-    async def watch_memory(self, crowd: Crowd) -> None:
-        """Note the memory of workers until cancelled."""
+    async def watch(self, crowd: Crowd) -> None:
+        """Note the memory of workers and what they have under way until cancelled."""
         while True:
             await asyncio.sleep(0.5)
+            self.most_inflight = max(self.most_inflight, self.inflight())
             sizes = [mischief.rss_bytes(pid) for pid in self.deployment.workers()]
             if all(sizes) and len(sizes) == self.size.workers:
                 self.rss.append((len(crowd.visits), statistics.fmean(sizes)))
+
+    def inflight(self) -> int:
+        """Requests that the workers have at engines, as their board says."""
+        return sum(seat.inflight for seat in self.seats)
+
+    def reserved(self) -> int:
+        """Those of them that the engines' figures do not show yet."""
+        return sum(seat.reserved for seat in self.seats)
 
     def rss_growth(self) -> float:
         """Memory of a worker in the last quarter of the requests over that in the first."""
@@ -229,7 +248,7 @@ async def test_no_request_without_a_byte_fails_while_another_owner_exists(stage)
     size = stage.size
     habits = Habits(think_s=size.think_s)
     async with Crowd(stage.port, clients=size.clients, habits=habits) as crowd:
-        watch = asyncio.create_task(stage.watch_memory(crowd))
+        watch = asyncio.create_task(stage.watch(crowd))
         await story(stage, crowd)
         watch.cancel()
     visits, deaths = crowd.visits, stage.deaths
@@ -258,10 +277,17 @@ async def test_no_request_without_a_byte_fails_while_another_owner_exists(stage)
 
 
 async def nothing_is_left(stage: Stage) -> None:
-    """No engine works for anybody, and no worker holds a client."""
+    """No engine works for anybody, no worker counts a request, and none holds a client."""
+    assert stage.most_inflight > 0
     for victim in stage.engines:
         for gauge in ("vllm:num_requests_running", "vllm:num_requests_waiting"):
             await asyncio.to_thread(victim.engine.wait_metric, gauge, 0, timeout_s=10)
+    await asyncio.to_thread(
+        until,
+        lambda: stage.inflight() == stage.reserved() == 0,
+        "in-flight and reservations are 0",
+        within_s=10,
+    )
     await asyncio.to_thread(
         until, lambda: not mischief.connections_to(stage.port), "all clients are gone", within_s=10
     )
@@ -277,6 +303,7 @@ def told(stage: Stage, crowd: Crowd) -> str:
         f"cut: {len(cut)}, of them by killed workers: {sum(map(deaths.excuse, cut))}\n"
         f"failed: {len(failed)}, of them on connections that a killed worker had accepted: "
         f"{sum(map(deaths.excuse, failed))}\n"
+        f"most in flight: {stage.most_inflight}, at the end {stage.inflight()}\n"
         f"waited at a killed worker's socket: {sum(map(deaths.had_waiting, visits))}\n"
         f"memory: x {stage.rss_growth():.3f}"
     )
