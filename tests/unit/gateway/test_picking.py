@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmgw.gateway import costs, picking
+from llmgw.gateway.breaker import Permit
 from llmgw.gateway.costs import WEIGHTS, Standing
 from llmgw.gateway.scores import Wish
 from tests.fakes.choices import Engine, standing
@@ -267,3 +268,26 @@ def test_last_resort_is_nobody_while_a_probe_is_under_way():
     failing = Engine("a").fail(NOW)
     failing.breaker.take(NOW, is_forced=True)
     assert last_resort([failing]) is None
+
+
+def test_last_resort_must_hold_the_prompt_too():
+    small, large = Engine("a", context_length=100).fail(NOW - 9), Engine("b").fail(NOW)
+    assert last_resort([small, large], tokens=500) is large
+
+
+def test_choosing_takes_no_permit_of_a_half_open_breaker():
+    recovering = Engine("a").fail(NOW - 5)
+    for _ in range(3):
+        assert pick([recovering]) is recovering
+    assert recovering.breaker.take(NOW) is Permit.PROBE
+    assert pick([recovering]) is None
+
+
+def test_round_walks_every_owner_that_may_be_asked_once_and_no_other():
+    able = [Engine(f"e{n}", priority=n % 2, inflight=n) for n in range(6)]
+    barred = [Engine("x", is_ready=False), Engine("y").fail(NOW), Engine("z", context_length=9)]
+    walked = []
+    while (one := pick([*barred, *able], tried=walked, tokens=500)) is not None:
+        walked.append(one)
+    assert sorted(one.name for one in walked) == [one.name for one in able]
+    assert [one.priority for one in walked] == [1, 1, 1, 0, 0, 0]
