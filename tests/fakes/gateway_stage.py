@@ -9,6 +9,7 @@ import socket
 
 import pytest
 
+from llmgw.config.entering import AdmissionSettings, OnDemandSettings
 from llmgw.config.settings import (
     BreakerSettings,
     DispatchSettings,
@@ -18,7 +19,7 @@ from llmgw.config.settings import (
     StreamSettings,
 )
 from llmgw.domain.routes import Endpoint, ModelState, RoutedModel, RouteTable
-from llmgw.gateway.server import Gateway
+from llmgw.gateway.server import Doors, Gateway
 from llmgw.kit.clock import SystemClock
 from llmgw.serve.liveroutes import LiveRoutes
 from tests.fakes.raw_client import RawClient, post
@@ -41,6 +42,7 @@ class Stage:
         self.clock = SystemClock()
         self.routes = LiveRoutes()
         self.request_log = None
+        self.doors = Doors()
         self.endpoints = {}
         self.models = {}
         self.gateway = None
@@ -63,6 +65,14 @@ class Stage:
             limits=LimitsSettings(**dict(limits)),
             prefix=PrefixSettings(**dict(prefix)),
             **router,
+        )
+
+    def let_in(self, *, load_requests=None, on_demand=(), **admission):
+        """How requests get in, other than by default."""
+        self.doors = Doors(
+            admission=AdmissionSettings(**admission),
+            on_demand=OnDemandSettings(**dict(on_demand)),
+            load_requests=load_requests,
         )
 
     # What may be sent to
@@ -134,6 +144,7 @@ class Stage:
             routes=self.routes,
             clock=self.clock,
             request_log=self.request_log,
+            doors=self.doors,
         )
         await self.gateway.start([listener])
         self._note_endpoints()
@@ -211,7 +222,11 @@ class Stage:
             live.facts.endpoint_id: live.inflight for live in self._lives if live.inflight
         } == {}
         assert stats.buffered_body_bytes == 0
-        assert len(self.gateway._tasks) <= 1, "a task besides the watch is left"
+        assert (stats.admission.leases, stats.admission.swept_leases) == (0, 0)
+        assert stats.admission.depths == {}
+        assert stats.loads.held == {}
+        looks = 1 + len(self.endpoints) if self.settings.scrape_interval else 0
+        assert len(self.gateway._tasks) <= 1 + looks, "a task besides the watch is left"
 
 
 class Errors(logging.Handler):
