@@ -217,6 +217,11 @@ class RouterSettings:
         "Ask engines for the usage of streams whose client did not, and take that chunk out again; "
         "without it their tokens are estimated.",
     )
+    events_file: str = setting(
+        "",
+        "File to which each step of each request is appended as a line of JSON, without any text; "
+        "unset means none.",
+    )
     receipts_bytes: Bytes = setting(
         4 * MIB,
         "Memory of a worker for receipts of requests (`GET /v1/requests/{id}`), about 400 bytes "
@@ -328,6 +333,11 @@ class ServerSettings:
     listen: Address = setting(":8080", "Where clients connect; plain HTTP.")
     admin_listen: Address = setting(
         "127.0.0.1:9090", "The admin API that `llmgw ctl` uses; keep it on loopback."
+    )
+    metrics_listen: Address | None = setting(
+        None,
+        "A port that shows `/metrics` and nothing else, for a Prometheus that must not reach the "
+        "admin API; port 0 is any free one.",
     )
     agent_listen: Address = setting(":7443", "Where agents connect (gRPC).")
     agent_tls: TlsFiles | Literal["insecure"] | None = setting(

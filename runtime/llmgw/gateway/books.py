@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from llmgw.gateway import usage, usage_chunk
 from llmgw.gateway.endpoints import LiveEndpoint
+from llmgw.gateway.events import Events
 from llmgw.gateway.exchange import MODEL_PATHS, Exchange
 from llmgw.gateway.metering import Meter
 from llmgw.gateway.picking import Picked
@@ -21,12 +22,19 @@ from llmgw.gateway.trail import Considered, Step
 class Books:
     """See the module; one a worker."""
 
-    __slots__ = ("_meter", "_now", "_receipts", "fallbacks")
+    __slots__ = ("_events", "_meter", "_now", "_receipts", "fallbacks")
 
     def __init__(
-        self, meter: Meter, *, receipts: Receipts | None, now: Callable[[], float]
+        self,
+        meter: Meter,
+        *,
+        receipts: Receipts | None,
+        events: Events | None,
+        now: Callable[[], float],
     ) -> None:
+        """Without ``receipts`` or ``events`` none are made."""
         self._meter = meter
+        self._events = events
         self._receipts = receipts
         self._now = now
         self.fallbacks: dict[tuple[str, str, str], int] = {}
@@ -56,11 +64,26 @@ class Books:
         if self._receipts is not None:
             exchange.note(Step(self._now(), "fell_back", to, reason))
 
+    def sending(self, exchange: Exchange, live: LiveEndpoint) -> None:
+        """An attempt begins, the first of the request or a later one."""
+        exchange.engine = live.facts.engine
+        if self._events is not None:
+            if exchange.attempts == 1:
+                self._events.submitted(exchange)
+            self._events.submitted(exchange, scheduled_on=exchange.endpoint_id)
+
+    def committed(self, exchange: Exchange) -> None:
+        """The first byte of an answer came that goes to the client."""
+        if self._events is not None:
+            self._events.started(exchange)
+
     def attempt_failed(self, exchange: Exchange, ending: str) -> None:
         """The attempt at ``exchange.endpoint_id`` did not become the answer."""
         self._meter.count_attempt(exchange.model_name, ending)
         if self._receipts is not None:
             exchange.note(Step(self._now(), "attempt_failed", exchange.endpoint_id, ending))
+        if self._events is not None:
+            self._events.submitted(exchange)
 
     def whole(self, exchange: Exchange, body: bytes, *, is_events: bool) -> bytes:
         """An engine's answer came whole at once: what the client gets of it."""
@@ -89,6 +112,10 @@ class Books:
         self._meter.record(exchange)
         if self._receipts is not None:
             self._receipts.keep(exchange)
+        if self._events is not None:
+            if not exchange.attempts:
+                self._events.submitted(exchange)
+            self._events.ended(exchange)
 
     def answered_here(self, exchange: Exchange) -> None:
         """A request has ended that needed no engine."""

@@ -97,6 +97,7 @@ class Exchange:
         "cut",
         "ended_at",
         "endpoint_id",
+        "engine",
         "events",
         "fell_back_from",
         "first_byte_at",
@@ -150,7 +151,7 @@ class Exchange:
         # How it went
         self.model_name = self.fell_back_from = ""
         self.attempts = 0
-        self.endpoint_id = ""
+        self.endpoint_id = self.engine = ""
         self.first_sent_at = self.sent_at = self.first_byte_at = self.ended_at = 0.0
         self.status = CLIENT_GONE
         self.code: Code | None = None

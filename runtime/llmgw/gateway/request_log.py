@@ -1,17 +1,14 @@
 """Write one line a request, in batches and off the event loop.
 
 ``serve`` makes one where INFO is wanted and gives it to the ``Gateway``.  A line is formatted where
-its request ends, while the figures are in the processor's cache (putting them aside costs more),
-and a thread of its own writes many lines at once: a standard logging call a request would cost half
-of what the whole request costs, and a full pipe must never stop the event loop.
+its request ends, while the figures are in the processor's cache (putting them aside costs more):
+a standard logging call a request would cost half of what the whole request costs.
 """
 
 from __future__ import annotations
 
 import functools
 import json
-import queue
-import threading
 import time
 from collections.abc import Callable
 from typing import IO
@@ -19,11 +16,9 @@ from typing import IO
 import orjson
 
 from llmgw.gateway.exchange import Exchange, State
+from llmgw.gateway.line_writer import LineWriter
 from llmgw.kit.clock import Clock
 
-_BATCH_LINES = 1024
-_MOST_BATCHES = 64
-_CLOSE_WITHIN_S = 5.0
 _MOST_PATH_BYTES = 256
 _MOST_KNOWN = 4096
 _COMPLETED = State.COMPLETED
@@ -33,57 +28,32 @@ class RequestLog:
     """The lines of requests on their way to ``stream``; counts what had to be dropped."""
 
     def __init__(self, *, stream: IO[str], as_json: bool, clock: Clock) -> None:
-        self._stream = stream
+        self._writer = LineWriter(lambda: stream, name="request-log")
         self._format: Callable[[Exchange, float], str] = _json if as_json else _PlainLines()
         self._clock = clock
         self._epoch_at = clock.wall() - clock.monotonic()
-        self._lines: list[str] = []
-        self._batches: queue.Queue[list[str] | None] = queue.Queue(_MOST_BATCHES)
-        self._writer: threading.Thread | None = None
-        self.dropped_lines = 0
+
+    @property
+    def dropped_lines(self) -> int:
+        """Lines that could not be written."""
+        return self._writer.dropped_lines
 
     def start(self) -> None:
         """Begin to write."""
-        self._writer = threading.Thread(target=self._run, name="request-log", daemon=True)
         self._writer.start()
 
     def add(self, exchange: Exchange) -> None:
         """Take the line of a request that has ended; called from the event loop."""
-        lines = self._lines
-        lines.append(self._format(exchange, self._epoch_at))
-        if len(lines) >= _BATCH_LINES:
-            self.flush()
+        self._writer.add(self._format(exchange, self._epoch_at))
 
     def flush(self) -> None:
-        """Hand over what there is; lines that find the writer too far behind are counted."""
+        """Hand over what there is."""
         self._epoch_at = self._clock.wall() - self._clock.monotonic()
-        if not self._lines:
-            return
-        batch, self._lines = self._lines, []
-        try:
-            self._batches.put_nowait(batch)
-        except queue.Full:
-            self.dropped_lines += len(batch)
+        self._writer.flush()
 
     def close(self) -> None:
         """Write what is left, within a bound."""
-        self.flush()
-        writer, self._writer = self._writer, None
-        if writer is None:
-            return
-        try:
-            self._batches.put(None, timeout=_CLOSE_WITHIN_S)
-        except queue.Full:
-            return
-        writer.join(_CLOSE_WITHIN_S)
-
-    def _run(self) -> None:
-        while (batch := self._batches.get()) is not None:
-            try:
-                self._stream.write("".join(batch))
-                self._stream.flush()
-            except (OSError, ValueError):
-                self.dropped_lines += len(batch)  # nobody reads any more; the requests go on
+        self._writer.close()
 
 
 class _PlainLines:

@@ -26,6 +26,7 @@ from llmgw.gateway.breaker import BreakerRules
 from llmgw.gateway.connection import ClientConnection, Reception
 from llmgw.gateway.costs import CostRules
 from llmgw.gateway.endpoints import Registry
+from llmgw.gateway.event_stream import EventStream
 from llmgw.gateway.exchange import BodyBudget
 from llmgw.gateway.holding import Loads, LoadStats
 from llmgw.gateway.local import LocalRoutes, Readiness
@@ -128,7 +129,13 @@ class Gateway:
         self._affinity = Affinity(settings)
         self._meter = Meter(write=request_log.add if request_log is not None else None)
         self._receipts = _receipts(settings, self._clock)
-        self._books = Books(self._meter, receipts=self._receipts, now=self._clock.monotonic)
+        self._event_stream = EventStream.of_file(settings.events_file, clock=self._clock)
+        self._books = Books(
+            self._meter,
+            receipts=self._receipts,
+            events=self._event_stream.events if self._event_stream is not None else None,
+            now=self._clock.monotonic,
+        )
         doors = doors or Doors()
         self._admission = Admission(doors.admission, now=self._clock.monotonic)
         self._loads = Loads(doors.on_demand, doors.load_requests)
@@ -148,6 +155,8 @@ class Gateway:
         """Serve on listening sockets that the caller bound; they are closed by ``drain``."""
         if self._request_log is not None:
             self._request_log.start()
+        if self._event_stream is not None:
+            self._event_stream.start()
         self._unsubscribe = self._routes.subscribe(self._take_over)
         self._take_over(self._routes.current())
         loop = asyncio.get_running_loop()
@@ -195,6 +204,8 @@ class Gateway:
             live.probes.close()
         if self._request_log is not None:
             await asyncio.to_thread(self._request_log.close)
+        if self._event_stream is not None:
+            await asyncio.to_thread(self._event_stream.close)
 
     def stats(self) -> GatewayStats:
         """The figures of this moment."""
@@ -234,6 +245,11 @@ class Gateway:
             Sample("llmgw_connections", (), len(connections)),
             Sample("llmgw_stream_bytes_buffered", (), untaken_bytes),
             Sample("llmgw_request_bytes_buffered", (), self._reception.budget.held_bytes),
+            Sample(
+                "llmgw_events_dropped_total",
+                (),
+                self._event_stream.dropped if self._event_stream else 0,
+            ),
             Sample("llmgw_log_lines_dropped_total", (), dropped_lines),
             Sample("llmgw_route_table_age_seconds", (), now - self._table_taken_at),
         )
@@ -307,6 +323,8 @@ class Gateway:
             self._read_board(now)
             if self._request_log is not None:
                 self._request_log.flush()
+            if self._event_stream is not None:
+                self._event_stream.flush()
             if now >= expire_at:
                 expire_at = now + _EXPIRE_EVERY_S
                 self._admission.sweep()
