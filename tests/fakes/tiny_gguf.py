@@ -18,11 +18,25 @@ _TEMPLATE = (
 )
 
 
-def write(path: Path) -> Path:
+TOOLS_TEMPLATE = (
+    "{% for tool in tools or [] %}tool: {{ tool | tojson }}\n{% endfor %}"
+    "{% for m in messages %}{{ m.role }}: {{ m.content or '' }}"
+    '{% for c in m.tool_calls or [] %}{"name": "{{ c.function.name }}", "parameters": '
+    "{{ c.function.arguments if c.function.arguments is string"
+    " else c.function.arguments | tojson }}}{% endfor %}\n{% endfor %}"
+    "{% if add_generation_prompt %}assistant:{% endif %}"
+)
+"""For a model that knows tools: llama.cpp learns from it how a call is written."""
+
+CALLS_AT_ONCE = [[2, 100], [3 + ord("{"), 30]]
+"""The ``logit_bias`` with which gibberish begins a call as soon as it may, and ends after it."""
+
+
+def write(path: Path, *, context_tokens: int = CONTEXT, template: str = _TEMPLATE) -> Path:
     """Write the model file and return its path."""
     out = gguf.GGUFWriter(str(path), "llama")
-    n_tokens = _vocabulary(out)
-    _shape(out, n_tokens)
+    n_tokens = _vocabulary(out, template)
+    _shape(out, n_tokens, context_tokens=context_tokens)
     _tensors(out, n_tokens)
     out.write_header_to_file()
     out.write_kv_data_to_file()
@@ -31,7 +45,7 @@ def write(path: Path) -> Path:
     return path
 
 
-def _vocabulary(out: gguf.GGUFWriter) -> int:
+def _vocabulary(out: gguf.GGUFWriter, template: str) -> int:
     special = [b"<unk>", b"<s>", b"</s>"]
     kinds = [gguf.TokenType.UNKNOWN, gguf.TokenType.CONTROL, gguf.TokenType.CONTROL]
     tokens = [*special, *(b"<0x%02X>" % i for i in range(256)), "\u2581".encode()]
@@ -43,15 +57,15 @@ def _vocabulary(out: gguf.GGUFWriter) -> int:
     out.add_unk_token_id(0)
     out.add_bos_token_id(1)
     out.add_eos_token_id(2)
-    out.add_chat_template(_TEMPLATE)
+    out.add_chat_template(template)
     return len(tokens)
 
 
-def _shape(out: gguf.GGUFWriter, n_tokens: int) -> None:
+def _shape(out: gguf.GGUFWriter, n_tokens: int, *, context_tokens: int) -> None:
     out.add_name("tiny-random")
     out.add_file_type(0)
     out.add_vocab_size(n_tokens)
-    out.add_context_length(CONTEXT)
+    out.add_context_length(context_tokens)
     out.add_embedding_length(WIDTH)
     out.add_block_count(LAYERS)
     out.add_feed_forward_length(FEED)
