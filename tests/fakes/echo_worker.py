@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from llmgw.kit import logs
+from llmgw.kit.metrics import Sample
 from llmgw.serve import loops
 from llmgw.serve.gateway_worker import Worker
 from llmgw.serve.liveroutes import LiveRoutes
@@ -26,12 +27,16 @@ class EchoGateway:
     def __init__(self, configured: Configure, routes: LiveRoutes) -> None:
         self._routes = routes
         self._servers: list[asyncio.Server] = []
+        self._answered = 0
 
     async def start(self, sockets: Sequence[socket.socket]) -> None:
         if os.environ.get("ECHO_FAILS"):
             raise RuntimeError("told to fail")
         for sock in sockets:
             self._servers.append(await asyncio.start_server(self._answer, sock=sock.dup()))
+
+    def figures(self):
+        return (Sample("llmgw_workload_total", ("completed",), self._answered),)
 
     async def drain(self, grace_s: float, *, delay_s: float = 0.0) -> None:
         for server in self._servers:
@@ -47,6 +52,7 @@ class EchoGateway:
             head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
             writer.write(head.encode() + body)
             await writer.drain()
+            self._answered += 1
         except (OSError, asyncio.IncompleteReadError):
             pass
         finally:

@@ -14,9 +14,10 @@ import llmgw
 from llmgw.api import deps, problems
 from llmgw.api.doorkeeping import Doorkeeper
 from llmgw.api.edge import RequestEdge
-from llmgw.api.ports import Control, Readiness
+from llmgw.api.ports import Control, MetricsPage, Readiness
 from llmgw.api.routers import (
     log,
+    metrics,
     model,
     node,
     placement,
@@ -39,10 +40,15 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
 
 
 def create_app(
-    *, readiness: Readiness, control: Control | None = None, names: Collection[str] = ()
+    *,
+    readiness: Readiness,
+    control: Control | None = None,
+    figures: MetricsPage | None = None,
+    names: Collection[str] = (),
 ) -> FastAPI:
     """The admin application; without ``control`` it is that of a server that only routes.
 
+    With ``figures`` it has ``/metrics`` too.
     ``names`` are host names under which it may be asked, beside addresses and ``localhost``.
     """
     app = FastAPI(
@@ -56,8 +62,10 @@ def create_app(
     app.add_middleware(Doorkeeper, names=names)
     app.add_middleware(RequestEdge)
     problems.install(app)
-    deps.bind(app, readiness=readiness, control=control)
+    deps.bind(app, readiness=readiness, control=control, figures=figures)
     app.include_router(probe.router)
+    if figures is not None:
+        app.include_router(metrics.router)
     nouns = _NOUNS if control is not None else (router_only,)
     for noun in nouns:
         app.include_router(noun.router, prefix=PREFIX)

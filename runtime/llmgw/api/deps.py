@@ -6,13 +6,24 @@ from typing import Annotated, cast
 
 from fastapi import Depends, FastAPI, Request
 
-from llmgw.api.ports import Control, FleetViews, NodeFlags, NodeLogs, Readiness, Refusals
+from llmgw.api.ports import (
+    Control,
+    FleetViews,
+    MetricsPage,
+    NodeFlags,
+    NodeLogs,
+    Readiness,
+    Refusals,
+)
 
 
-def bind(app: FastAPI, *, readiness: Readiness, control: Control | None) -> None:
-    """Give ``app`` its ports; without ``control`` it must have no route that asks for it."""
+def bind(
+    app: FastAPI, *, readiness: Readiness, control: Control | None, figures: MetricsPage | None
+) -> None:
+    """Give ``app`` its ports; without one it must have no route that asks for it."""
     app.state.readiness = readiness
     app.state.control = control
+    app.state.figures = figures
 
 
 def ready(request: Request) -> Readiness:
@@ -40,8 +51,14 @@ def refusals(request: Request) -> Refusals:
     return cast("Control", request.app.state.control).refusals
 
 
+def metrics_page(request: Request) -> MetricsPage:
+    """The figures of the gateway."""
+    return cast("MetricsPage", request.app.state.figures)
+
+
 Ready = Annotated[Readiness, Depends(ready)]
 Fleet = Annotated[FleetViews, Depends(fleet)]
 Logs = Annotated[NodeLogs, Depends(logs)]
 Flags = Annotated[NodeFlags, Depends(flags)]
+Figures = Annotated[MetricsPage, Depends(metrics_page)]
 TurnedAway = Annotated[Refusals, Depends(refusals)]

@@ -78,6 +78,14 @@ class Readiness(Protocol):
         ...
 
 
+class MetricsPage(Protocol):
+    """The figures of this host's gateway."""
+
+    async def metrics_page(self) -> str:
+        """Those of this moment, in the text format of Prometheus; within 2 seconds."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Control:
     """What a control plane offers to the API."""

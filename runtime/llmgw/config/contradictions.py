@@ -95,7 +95,8 @@ def _expected_nodes(settings: ServerSettings) -> Iterator[Contradiction]:
 
 
 def _listeners(settings: ServerSettings) -> Iterator[Contradiction]:
-    ports = ("listen", "admin_listen", "agent_listen")
+    keys = ("listen", "admin_listen", "agent_listen", "metrics_listen")
+    ports = [key for key in keys if getattr(settings, key) is not None]
     for place, later in enumerate(ports):
         for earlier in ports[:place]:
             ours, theirs = getattr(settings, later), getattr(settings, earlier)

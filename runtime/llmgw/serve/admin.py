@@ -1,20 +1,14 @@
-"""Runs the admin application on a listening socket, inside the server's own event loop."""
+"""The admin port of a server: the admin application and whether this process is ready."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import socket
-from collections.abc import Callable, Iterator, Sequence
-
-import uvicorn
+from collections.abc import Callable, Sequence
 
 from llmgw.api import application
-from llmgw.api.ports import Control
+from llmgw.api.ports import Control, MetricsPage
 from llmgw.domain.routes import EndpointState, RouteTable
-from llmgw.kit.tasks import Tasks
-
-_STOP_WITHIN_S = 3
+from llmgw.serve.asgi_port import AsgiPort
 
 
 class RoutesReadiness:
@@ -37,48 +31,29 @@ class AdminListener:
     """The admin port of one process."""
 
     def __init__(
-        self, listener: socket.socket, *, readiness: RoutesReadiness, control: Control | None
+        self,
+        listener: socket.socket,
+        *,
+        readiness: RoutesReadiness,
+        control: Control | None,
+        figures: MetricsPage,
     ) -> None:
-        """Serve on ``listener``; without ``control`` only the probes answer."""
+        """Serve on ``listener``; without ``control`` only probes and metrics answer."""
         self._readiness = readiness
-        self._server = _Server(
-            uvicorn.Config(
-                application.create_app(
-                    readiness=readiness, control=control, names=_names_of_this_machine()
-                ),
-                log_config=None,
-                access_log=False,
-                lifespan="off",
-                ws="none",
-                timeout_graceful_shutdown=_STOP_WITHIN_S,
-            )
+        app = application.create_app(
+            readiness=readiness, control=control, figures=figures, names=_names_of_this_machine()
         )
-        self._listener = listener
-        self._tasks = Tasks(owner="admin")
-        self._serving: asyncio.Task[None] | None = None
+        self._port = AsgiPort(listener, app=app, name="admin")
 
     def start(self) -> None:
         """Answer from now on."""
-        self._serving = self._tasks.spawn("serve", self._server.serve([self._listener]))
+        self._port.start()
 
     async def close(self) -> None:
         """Let requests end, then close the port."""
         self._readiness.is_stopping = True
-        self._server.should_exit = True
-        if self._serving is not None:
-            await asyncio.wait({self._serving}, timeout=_STOP_WITHIN_S + 1)
-        await self._tasks.close()
-        self._listener.close()
+        await self._port.close()
 
 
 def _names_of_this_machine() -> tuple[str, ...]:
     return socket.gethostname(), socket.getfqdn()
-
-
-class _Server(uvicorn.Server):
-    """A server that leaves signals to the process that it is a part of."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Take none over."""
-        yield

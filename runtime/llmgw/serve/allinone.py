@@ -17,8 +17,9 @@ from llmgw.config.settings import ServerSettings
 from llmgw.domain.routes import EndpointState
 from llmgw.domain.views import ModelView, ReplicaView
 from llmgw.errors import AlreadyHeld
+from llmgw.gateway import families
 from llmgw.gateway.server import Doors, Gateway
-from llmgw.kit import addresses
+from llmgw.kit import addresses, metrics
 from llmgw.kit.addresses import Address
 from llmgw.serve import embedded, gateways, listeners, locks
 from llmgw.serve.admin import AdminListener, RoutesReadiness
@@ -78,6 +79,11 @@ class AllInOne:
         """How many requests of clients are under way."""
         return self._gateway.stats().totals.inflight if self._gateway else 0
 
+    async def metrics_page(self) -> str:
+        """See ``api.ports.MetricsPage``: of the one gateway that there is."""
+        samples = self._gateway.figures() if self._gateway else ()
+        return metrics.render(samples, families.FAMILIES)
+
     def serves(self, model: str) -> bool:
         """Whether the gateway has a living replica of the model in its table."""
         if self._control is None:
@@ -100,7 +106,10 @@ class AllInOne:
         control, agent_port = await self._start_control(server)
         await self._start_agent(agent_port)
         admin = AdminListener(
-            admin_port, readiness=RoutesReadiness(control.routes.current), control=control.shown
+            admin_port,
+            readiness=RoutesReadiness(control.routes.current),
+            control=control.shown,
+            figures=self,
         )
         admin.start()
         self._parts.push_async_callback(admin.close)

@@ -20,11 +20,12 @@ import msgspec
 
 from llmgw import __version__
 from llmgw.kit import logs
+from llmgw.kit.metrics import Sample
 from llmgw.kit.tasks import Tasks
 from llmgw.serve import messages
 from llmgw.serve.link import Link, LinkListener
 from llmgw.serve.liveroutes import LiveRoutes
-from llmgw.serve.messages import Configure, Hello, Routes, Serving
+from llmgw.serve.messages import AskFigures, Configure, Figures, Hello, Routes, Serving
 from llmgw.serve.signals import StopAsked
 
 _log = logs.get(__name__)
@@ -35,6 +36,10 @@ class CarriesRequests(Protocol):
 
     async def start(self, sockets: Sequence[socket.socket]) -> None:
         """Take connections."""
+        ...
+
+    def figures(self) -> tuple[Sample, ...]:
+        """Its metrics of this moment."""
         ...
 
     async def drain(self, grace_s: float, *, delay_s: float) -> None:
@@ -137,6 +142,8 @@ class Worker:
             self._configured = message
             log = message.settings.log
             logs.setup(level=log.level, as_json=log.format == "json")
+        elif isinstance(message, AskFigures):
+            self._tell_figures()
         elif isinstance(message, Routes):
             self._routes.put(message.table)
             self._begin()
@@ -170,6 +177,11 @@ class Worker:
             self._gateway.drain(stopping.shutdown_grace_s, delay_s=stopping.drain_delay_s)
         )
         await self._gateway.close()
+        self._tell_figures()
+
+    def _tell_figures(self) -> None:
+        if self._gateway is not None:
+            self._send(Figures(samples=self._gateway.figures()))
 
     def _send(self, message: messages.Message, *, fds: tuple[int, ...] = ()) -> None:
         if self._link is not None:

@@ -15,6 +15,7 @@ import msgspec
 from llmgw.config.entering import AdmissionSettings, OnDemandSettings
 from llmgw.config.settings import GatewaySettings, LogSettings, RouterSettings
 from llmgw.domain.routes import RouteTable
+from llmgw.kit.metrics import Sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,17 @@ class Serving(msgspec.Struct, tag="serving", frozen=True):
     table_number: int
 
 
-Message = Hello | Configure | Routes | Serving
+class AskFigures(msgspec.Struct, tag="ask_figures", frozen=True):
+    """To a worker: what do you count?"""
+
+
+class Figures(msgspec.Struct, tag="figures", frozen=True):
+    """From a worker: its metrics of this moment, asked for or for the last time before it ends."""
+
+    samples: tuple[Sample, ...]
+
+
+Message = Hello | Configure | Routes | Serving | AskFigures | Figures
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Message)

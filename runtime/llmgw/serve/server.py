@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import socket
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
@@ -17,6 +18,7 @@ from typing import Protocol
 
 from llmgw import __version__
 from llmgw.api.ports import Control
+from llmgw.api.routers import metrics
 from llmgw.config import secrets
 from llmgw.config.settings import ServerSettings
 from llmgw.domain import catalog_rules
@@ -26,6 +28,7 @@ from llmgw.gateway.ports import RouteSource
 from llmgw.kit import addresses, logs
 from llmgw.serve import gateway_worker, link, listeners, locks, static_routes, survivors
 from llmgw.serve.admin import AdminListener, RoutesReadiness
+from llmgw.serve.asgi_port import AsgiPort
 from llmgw.serve.liveroutes import LiveRoutes
 from llmgw.serve.locks import HeldLock
 from llmgw.serve.messages import WorkerSettings
@@ -102,6 +105,7 @@ class Server:
         settings = self._settings
         admin_port = listeners.bind(addresses.parse(settings.admin_listen), key="admin_listen")
         parts.callback(admin_port.close)
+        metrics_port = self._metrics_port(parts)
         control = await self._control(parts)
         routes = control.routes if control is not None else LiveRoutes(self._static_table())
         workers = Workers(
@@ -126,11 +130,25 @@ class Server:
             admin_port,
             readiness=RoutesReadiness(routes.current),
             control=control.shown if control is not None else None,
+            figures=workers,
         )
         admin.start()
         parts.push_async_callback(admin.close)
         self._say_where(url, admin=listeners.shown(admin_port))
+        if metrics_port is not None:
+            shown = AsgiPort(metrics_port, app=metrics.create_app(workers), name="metrics")
+            shown.start()
+            parts.push_async_callback(shown.close)
+            self._announce(f"metrics  {listeners.shown(metrics_port)}/metrics")
         return workers
+
+    def _metrics_port(self, parts: AsyncExitStack) -> socket.socket | None:
+        address = self._settings.metrics_listen
+        if address is None:
+            return None
+        port = listeners.bind(addresses.parse(address), key="metrics_listen")
+        parts.callback(port.close)
+        return port
 
     async def _control(self, parts: AsyncExitStack) -> ControlPlaneLike | None:
         settings = self._settings

@@ -13,13 +13,23 @@ from pathlib import Path
 
 import msgspec
 
+from llmgw import __version__
 from llmgw.domain.routes import RouteTable
 from llmgw.errors import DeadlinePassed, Internal
 from llmgw.kit import logs
+from llmgw.kit.metrics import Sample
 from llmgw.serve import link as links
 from llmgw.serve import messages
 from llmgw.serve.link import Link
-from llmgw.serve.messages import Configure, Hello, Routes, Serving, WorkerSettings
+from llmgw.serve.messages import (
+    AskFigures,
+    Configure,
+    Figures,
+    Hello,
+    Routes,
+    Serving,
+    WorkerSettings,
+)
 
 _log = logs.get(__name__)
 
@@ -35,10 +45,12 @@ class WorkerProcess:
         self.listener: socket.socket | None = None
         self.table_number: int | None = None
         self.row: int | None = None
+        self.figures: tuple[Sample, ...] = ()
         self._child = child
         self._link = link
         self._greeted = asyncio.Event()
         self._serving = asyncio.Event()
+        self._told = asyncio.Event()
         self._gone = asyncio.Event()
         self._unlinked = asyncio.Event()
         self._pidfd = os.pidfd_open(pid)
@@ -78,6 +90,16 @@ class WorkerProcess:
     async def served(self, *, within_s: float) -> None:
         """Return once it takes connections; raises like ``greeted``."""
         await self._event(self._serving, what="serve", within_s=within_s)
+
+    async def ask_figures(self, *, within_s: float) -> None:
+        """Have ``figures`` made anew; they stay as they are where none come in time."""
+        if self.hello is not None and self.hello.version != __version__:
+            return  # it may not know the question
+        self._told.clear()
+        self._send(AskFigures())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await _first(self._told, self._gone, self._unlinked)
 
     async def lost(self) -> None:
         """Return when the process ended or its link broke."""
@@ -130,6 +152,9 @@ class WorkerProcess:
         elif isinstance(message, Serving):
             self.table_number = message.table_number
             self._serving.set()
+        elif isinstance(message, Figures):
+            self.figures = message.samples
+            self._told.set()
         for fd in fds:
             os.close(fd)
 

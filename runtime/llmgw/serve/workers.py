@@ -20,13 +20,15 @@ from pathlib import Path
 from llmgw import __version__
 from llmgw.domain.routes import RouteTable
 from llmgw.errors import Internal
-from llmgw.gateway import board_layout
-from llmgw.kit import logs
+from llmgw.gateway import board_layout, families
+from llmgw.kit import logs, metrics
 from llmgw.kit.addresses import Address
 from llmgw.kit.backoff import Backoff
+from llmgw.kit.metrics import Sample
 from llmgw.kit.tasks import Tasks
 from llmgw.serve import listeners, survivors, worker_process
 from llmgw.serve.boards import HostBoard
+from llmgw.serve.figure_book import FigureBook
 from llmgw.serve.messages import WorkerSettings
 from llmgw.serve.worker_process import WorkerProcess
 
@@ -36,6 +38,8 @@ COMMAND = (sys.executable, "-m", "llmgw", "worker")
 _SERVE_S = 30.0
 _STEADY_S = 10.0
 _EXIT_S = 0.2
+_ASK_EVERY_S = 5.0
+_TELL_S = 1.0
 _RESTARTS = Backoff(base_s=0.2, max_s=10.0)
 
 _log = logs.get(__name__)
@@ -74,6 +78,7 @@ class Workers:
         self._table = table
         self._command = tuple(command)
         self._board: HostBoard | None = None
+        self._figures = FigureBook(families.FAMILIES)
         self._tasks = Tasks(owner="workers")
         self._seats: list[_Seat] = []
         self._leaving: set[WorkerProcess] = set()
@@ -94,6 +99,7 @@ class Workers:
             for number, seat in enumerate(self._seats):
                 self._tasks.spawn(f"seat-{number}", self._keep(seat))
             await _all(seat.first for seat in self._seats)
+            self._tasks.spawn("figures", self._ask_on())
         except BaseException:
             await self._tasks.close()
             await self._undo(found)
@@ -113,6 +119,15 @@ class Workers:
     def inflight(self) -> dict[str, int]:
         """Requests under way at each endpoint, of all workers; absent where that is not known."""
         return self._board.inflight() if self._board is not None else {}
+
+    async def metrics_page(self) -> str:
+        """See ``api.ports.MetricsPage``: of all workers, those that ended included."""
+        await self._ask_figures()
+        up = [
+            Sample("llmgw_worker_up", (str(number),), float(seat.current is not None))
+            for number, seat in enumerate(self._seats)
+        ]
+        return metrics.render((*self._figures.together(), *up), families.FAMILIES)
 
     def pids(self) -> tuple[int, ...]:
         """Processes that take connections."""
@@ -225,9 +240,24 @@ class Workers:
         worker.configure(self._settings, board=self._board.path, row=row)
         return worker
 
+    async def _ask_on(self) -> None:
+        """Know what each counts also where nobody looks: a worker may be killed any time."""
+        while True:
+            await asyncio.sleep(_ASK_EVERY_S)
+            await self._ask_figures()
+
+    async def _ask_figures(self) -> None:
+        workers = (*self._living(), *self._leaving)
+        await asyncio.gather(*(worker.ask_figures(within_s=_TELL_S) for worker in workers))
+        for worker in workers:
+            if worker.row is not None:
+                self._figures.note(worker.pid, worker.figures)
+
     async def _end(self, worker: WorkerProcess, *, grace_s: float) -> None:
         """Have it drain and end; then, and only then, somebody else may empty its row."""
         await survivors.end(worker, grace_s=grace_s)
+        self._figures.note(worker.pid, worker.figures)
+        self._figures.end(worker.pid)
         if self._board is not None and worker.row is not None:
             self._board.free_row(worker.row)
             worker.row = None

@@ -10,6 +10,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from llmgw.api.application import create_app
+from llmgw.api.routers import metrics
 from llmgw.domain.views import (
     ModelView,
     NodeView,
@@ -323,3 +324,26 @@ def test_a_foreign_page_is_kept_out(http, headers):
 @pytest.mark.parametrize("host", ["localhost:9090", "[::1]:9090", "10.1.2.3", "LOCALHOST"])
 def test_who_asks_by_address_or_as_localhost_is_let_in(http, host):
     assert http.get("/api/v1/status", headers={"host": host}).status_code == 200
+
+
+class Shown:
+    """Fits ``api.ports.MetricsPage``."""
+
+    async def metrics_page(self):
+        return "llmgw_requests_inflight 3\n"
+
+
+def test_the_admin_port_shows_metrics_beside_the_api():
+    app = create_app(readiness=FakeReadiness(), figures=Shown())
+    with listening(app) as url:
+        answer = httpx.get(f"{url}/metrics", trust_env=False)
+    assert (answer.status_code, answer.text) == (200, "llmgw_requests_inflight 3\n")
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+
+
+def test_the_metrics_port_answers_404_on_every_path_but_metrics():
+    others = ("", "/health", "/ready", "/api/v1/status", "/docs", "/openapi.json", "/metrics/x")
+    with listening(metrics.create_app(Shown())) as url:
+        seen = [httpx.get(f"{url}{path}", trust_env=False).status_code for path in others]
+        assert httpx.get(f"{url}/metrics", trust_env=False).text == "llmgw_requests_inflight 3\n"
+    assert set(seen) == {404}

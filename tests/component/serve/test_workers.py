@@ -209,6 +209,39 @@ async def test_an_address_in_use_is_refused_and_its_holder_named(run_dir):
             await pool.start()
 
 
+async def test_counters_of_all_workers_are_one_and_survive_a_worker(run_dir):
+    pool = workers(run_dir, count=2)
+    url = await pool.start()
+    try:
+        for _ in range(20):
+            await ask(url)
+        page = await pool.metrics_page()
+        assert 'llmgw_workload_total{state="completed"} 20' in page
+        assert 'llmgw_worker_up{worker="1"} 1' in page
+        victim = pool.pids()[0]
+        os.kill(victim, signal.SIGKILL)
+        await until(lambda: _replaced(pool, victim))
+        await ask(url)
+        assert 'llmgw_workload_total{state="completed"} 21' in await pool.metrics_page()
+    finally:
+        await pool.close(grace_s=1.0)
+
+
+async def test_a_worker_that_hangs_is_counted_as_it_was_last_seen(run_dir):
+    pool = workers(run_dir)
+    url = await pool.start()
+    try:
+        await ask(url)
+        await pool.metrics_page()
+        os.kill(pool.pids()[0], signal.SIGSTOP)
+        began = time.monotonic()
+        assert 'llmgw_workload_total{state="completed"} 1' in await pool.metrics_page()
+        assert time.monotonic() - began < 5
+        os.kill(pool.pids()[0], signal.SIGCONT)
+    finally:
+        await pool.close(grace_s=1.0)
+
+
 async def _number_is(url, number):
     return (await ask(url))[1] == number
 
