@@ -57,6 +57,7 @@ class LiveEndpoint:
         "context_length",
         "curves",
         "facts",
+        "failed_looks",
         "incarnation",
         "is_ejected",
         "is_external",
@@ -94,6 +95,7 @@ class LiveEndpoint:
         self.others = 0.0
         self.probes = Pool(self._address, dial_timeout_s=_PROBE_DIAL_S)
         self.lacks: tuple[str, ...] = ()
+        self.failed_looks = 0
         self.is_ejected = seat.is_ejected
         self._vitals: Vitals | None = None
         self._activity = 0

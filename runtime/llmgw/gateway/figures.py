@@ -8,11 +8,58 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from llmgw.gateway import saturating
+from llmgw.gateway.admission import AdmissionStats
 from llmgw.gateway.endpoints import LiveEndpoint
+from llmgw.gateway.holding import LoadStats
 from llmgw.gateway.metering import Stats, Tally
+from llmgw.gateway.prefix import Following
 from llmgw.kit.metrics import Sample, counts
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointStats:
+    """One endpoint at one moment."""
+
+    endpoint_id: str
+    inflight: int
+    idle_connections: int
+    is_breaker_open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayStats:
+    """All figures of one worker at one moment."""
+
+    totals: Stats
+    endpoints: tuple[EndpointStats, ...]
+    connections: int
+    buffered_body_bytes: int
+    dropped_log_lines: int
+    table_number: int
+    prefix_decisions: Mapping[Following, int]
+    prefix_nodes: int
+    admission: AdmissionStats
+    loads: LoadStats
+    fallbacks: Mapping[tuple[str, str, str], int]
+    dropped_events: int
+    untaken_bytes: int
+
+
+def of_worker(stats: GatewayStats, *, table_age_s: float) -> Iterator[Sample]:
+    """What one worker counts and holds."""
+    yield from of_requests(stats.totals)
+    yield from _of_entering(stats)
+    following = {what.value: count for what, count in stats.prefix_decisions.items()}
+    yield from counts("llmgw_prefix_decisions_total", following)
+    yield Sample("llmgw_connections", (), stats.connections)
+    yield Sample("llmgw_stream_bytes_buffered", (), stats.untaken_bytes)
+    yield Sample("llmgw_request_bytes_buffered", (), stats.buffered_body_bytes)
+    yield Sample("llmgw_events_dropped_total", (), stats.dropped_events)
+    yield Sample("llmgw_log_lines_dropped_total", (), stats.dropped_log_lines)
+    yield Sample("llmgw_route_table_age_seconds", (), table_age_s)
 
 
 def of_requests(stats: Stats) -> Iterator[Sample]:
@@ -34,6 +81,7 @@ def of_endpoints(lives: Iterable[LiveEndpoint], *, now: float) -> Iterator[Sampl
             if value is not None:
                 yield Sample(f"llmgw_endpoint_{name}", labels, value)
         yield Sample("llmgw_metric_contract_broken", labels, len(live.lacks))
+        yield Sample("llmgw_scrape_failures_total", labels, live.failed_looks)
 
 
 def of_pools(owners: Mapping[str, Collection[LiveEndpoint]], *, now: float) -> Iterator[Sample]:
@@ -47,6 +95,22 @@ def of_pools(owners: Mapping[str, Collection[LiveEndpoint]], *, now: float) -> I
         if len(loads) > 1 and any(loads):
             variation = statistics.pstdev(loads) / statistics.fmean(loads)
             yield Sample("llmgw_load_cv", (model,), variation)
+
+
+def _of_entering(stats: GatewayStats) -> Iterator[Sample]:
+    """How requests got in, or did not."""
+    admission, loads = stats.admission, stats.loads
+    yield from counts("llmgw_admission_rejected_total", admission.rejected)
+    for band, buckets in admission.wait_buckets.items():
+        yield Sample("llmgw_queue_wait_seconds", (band,), admission.wait_sum_s[band], buckets)
+    for labels, depth in admission.depths.items():
+        yield Sample("llmgw_queue_depth", labels, depth)
+    yield Sample("llmgw_leases_swept_total", (), admission.swept_leases)
+    yield from counts("llmgw_on_demand_held", loads.held)
+    results = {result.value: count for result, count in loads.results.items()}
+    yield from counts("llmgw_on_demand_total", results)
+    for way, count in stats.fallbacks.items():
+        yield Sample("llmgw_fallback_total", way, count)
 
 
 def _of_model(model: str, tally: Tally) -> Iterator[Sample]:

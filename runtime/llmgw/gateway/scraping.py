@@ -8,13 +8,16 @@ What is seen goes onto the board.
 from __future__ import annotations
 
 import asyncio
+import bisect
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from llmgw.errors import Unreachable
 from llmgw.gateway import metric_names, probing, progress
 from llmgw.gateway.endpoints import LiveEndpoint, Registry
+from llmgw.gateway.families import SCRAPE_EDGES_S
 from llmgw.kit import logs
+from llmgw.kit.metrics import Sample
 from llmgw.kit.tasks import Tasks
 
 _log = logs.get(__name__)
@@ -50,6 +53,8 @@ class Scraper:
         self._room = asyncio.Semaphore(_AT_ONCE)
         self._under_way: set[LiveEndpoint] = set()
         self._watched: set[LiveEndpoint] = set()
+        self._took_s = 0.0
+        self._took_buckets = [0] * (len(SCRAPE_EDGES_S) + 1)
 
     async def run(self) -> None:
         """Begin a look at every endpoint in each interval, as long as this worker is to."""
@@ -59,6 +64,10 @@ class Scraper:
                     self._under_way.add(live)
                     self._shared.tasks.spawn(f"look-{live.facts.endpoint_id}", self._look(live))
             await asyncio.sleep(self._interval_s)
+
+    def figures(self) -> Sample:
+        """How long engines took to describe themselves."""
+        return Sample("llmgw_scrape_seconds", (), self._took_s, tuple(self._took_buckets))
 
     def _watch(self) -> set[LiveEndpoint]:
         """Whom to look at now; what another worker saw of them before is not known here."""
@@ -90,12 +99,17 @@ class Scraper:
                 live.probes, live.probe_request(b"/metrics"), within_s=_PROBE_S
             )
         except Unreachable:
+            live.failed_looks += 1
             await self._probe_health(live)
             return
-        live.heard(self._shared.now())
+        now = self._shared.now()
+        live.heard(now)
+        self._took_s += now - asked_at
+        self._took_buckets[bisect.bisect_left(SCRAPE_EDGES_S, now - asked_at)] += 1
         if page.status == 200:
             self._take(live, page.body, at=asked_at)
         else:
+            live.failed_looks += 1
             self._complain(live, (f"a page of metrics (status {page.status})",))
 
     async def _probe_health(self, live: LiveEndpoint) -> None:

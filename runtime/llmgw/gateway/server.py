@@ -11,14 +11,14 @@ import asyncio
 import functools
 import random
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from llmgw.config.entering import AdmissionSettings, OnDemandSettings
 from llmgw.config.settings import RouterSettings
 from llmgw.domain.routes import ModelState, RouteTable
 from llmgw.gateway import figures, scraping
-from llmgw.gateway.admission import Admission, AdmissionStats
+from llmgw.gateway.admission import Admission
 from llmgw.gateway.affinity import Affinity
 from llmgw.gateway.board import LoadBoard
 from llmgw.gateway.books import Books
@@ -28,18 +28,18 @@ from llmgw.gateway.costs import CostRules
 from llmgw.gateway.endpoints import Registry
 from llmgw.gateway.event_stream import EventStream
 from llmgw.gateway.exchange import BodyBudget
-from llmgw.gateway.holding import Loads, LoadStats
+from llmgw.gateway.figures import EndpointStats, GatewayStats
+from llmgw.gateway.holding import Loads
 from llmgw.gateway.local import LocalRoutes, Readiness
-from llmgw.gateway.metering import Meter, Stats
+from llmgw.gateway.metering import Meter
 from llmgw.gateway.pipeline import Pipeline
 from llmgw.gateway.ports import LoadRequests, RouteSource
-from llmgw.gateway.prefix import Following
 from llmgw.gateway.receipts import LEAST_BYTES, Receipts
 from llmgw.gateway.request_log import RequestLog
 from llmgw.gateway.scraping import Scraper
 from llmgw.gateway.silence import Patience
 from llmgw.gateway.surroundings import Surroundings
-from llmgw.kit import ids, logs, metrics
+from llmgw.kit import ids, logs
 from llmgw.kit.clock import Clock, SystemClock
 from llmgw.kit.metrics import Sample
 from llmgw.kit.tasks import Tasks
@@ -50,33 +50,6 @@ _LOOK_EVERY_S = 0.25
 _EXPIRE_EVERY_S = 5.0
 _BACKLOG = 4096
 _CUT_WITHIN_S = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class EndpointStats:
-    """One endpoint at one moment."""
-
-    endpoint_id: str
-    inflight: int
-    idle_connections: int
-    is_breaker_open: bool
-
-
-@dataclass(frozen=True, slots=True)
-class GatewayStats:
-    """All figures of one worker at one moment."""
-
-    totals: Stats
-    endpoints: tuple[EndpointStats, ...]
-    connections: int
-    buffered_body_bytes: int
-    dropped_log_lines: int
-    table_number: int
-    prefix_decisions: Mapping[Following, int]
-    prefix_nodes: int
-    admission: AdmissionStats
-    loads: LoadStats
-    fallbacks: Mapping[tuple[str, str, str], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +112,7 @@ class Gateway:
         doors = doors or Doors()
         self._admission = Admission(doors.admission, now=self._clock.monotonic)
         self._loads = Loads(doors.on_demand, doors.load_requests)
+        self._scraper = self._make_scraper()
         self._pipeline = self._make_pipeline(settings)
         self._reception = Reception(
             service=self._pipeline,
@@ -168,7 +142,7 @@ class Gateway:
             )
         self._tasks.spawn("watch", self._watch())
         if self._scrape_interval_s:
-            self._tasks.spawn("scrape", self._scraper().run())
+            self._tasks.spawn("scrape", self._scraper.run())
 
     async def drain(self, grace_s: float, *, delay_s: float = 0.0) -> None:
         """Say not ready for ``delay_s``, accept no more, let requests end for ``grace_s``, cut."""
@@ -229,29 +203,17 @@ class Gateway:
             admission=self._admission.stats(),
             loads=self._loads.stats(),
             fallbacks=dict(self._books.fallbacks),
+            dropped_events=self._event_stream.dropped if self._event_stream else 0,
+            untaken_bytes=sum(one.untaken_bytes for one in self._reception.connections),
         )
 
     def figures(self) -> tuple[Sample, ...]:
         """This worker's metrics of this moment, of the families in ``families``."""
-        now, connections = self._clock.monotonic(), self._reception.connections
-        untaken_bytes = sum(one.untaken_bytes for one in connections)
-        dropped_lines = self._request_log.dropped_lines if self._request_log else 0
-        following = {what.value: count for what, count in self._affinity.following.items()}
+        now = self._clock.monotonic()
         return (
-            *figures.of_requests(self._meter.stats()),
+            *figures.of_worker(self.stats(), table_age_s=now - self._table_taken_at),
             *figures.of_endpoints(self._registry.all(), now=now),
             *figures.of_pools(self._registry.owners, now=now),
-            *metrics.counts("llmgw_prefix_decisions_total", following),
-            Sample("llmgw_connections", (), len(connections)),
-            Sample("llmgw_stream_bytes_buffered", (), untaken_bytes),
-            Sample("llmgw_request_bytes_buffered", (), self._reception.budget.held_bytes),
-            Sample(
-                "llmgw_events_dropped_total",
-                (),
-                self._event_stream.dropped if self._event_stream else 0,
-            ),
-            Sample("llmgw_log_lines_dropped_total", (), dropped_lines),
-            Sample("llmgw_route_table_age_seconds", (), now - self._table_taken_at),
         )
 
     def receipt(self, request_id: str) -> bytes | None:
@@ -283,7 +245,7 @@ class Gateway:
             ),
         )
 
-    def _scraper(self) -> Scraper:
+    def _make_scraper(self) -> Scraper:
         return Scraper(
             scraping.Surroundings(
                 registry=self._registry,

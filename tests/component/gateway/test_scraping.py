@@ -158,6 +158,7 @@ async def test_failed_looks_make_figures_stale_and_blame_nobody(stage, looked_at
     await stage.until(lambda: told(stage, "endpoint_metrics_stale"))
     assert not stage.endpoint_stats().is_breaker_open
     assert told(stage, "endpoint_running") is None
+    assert told(stage, "scrape_failures_total") >= 2
     assert (await stage.ask()).status == 200
 
 
