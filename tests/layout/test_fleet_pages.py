@@ -18,6 +18,7 @@ ROLES = [
     *(ROOT / "roles").iterdir(),
 ]
 PROMISES = ROOT / "docs" / "contribute" / "promises.md"
+PAGES_OF_PROMISES = [PROMISES, PROMISES.with_name("promises-gateway.md")]
 
 _INLINE = re.compile(r"`([^`\n]+)`")
 _EXPRESSION = re.compile(r"\{\{.*?\}\}|^\s*(?:- )?(?:when|that|ok): .*?$", re.DOTALL | re.MULTILINE)
@@ -121,8 +122,9 @@ def _is_command(words):
     return words.startswith(("llmgw ", "ansible-playbook ", "make ", "journalctl "))
 
 
-def test_every_promise_names_a_test_that_exists():
-    named = re.findall(r"`(tests/[\w/.]+\.py)(?:::(\w+))?(?:::(\w+))?`", PROMISES.read_text())
+@pytest.mark.parametrize("page", PAGES_OF_PROMISES, ids=lambda page: page.stem)
+def test_every_promise_names_a_test_that_exists(page):
+    named = re.findall(r"`(tests/[\w/.]+\.py)(?:::(\w+))?(?:::(\w+))?`", page.read_text())
     missing = [
         "::".join(filter(None, (path, *names)))
         for path, *names in named
