@@ -15,9 +15,8 @@ TTFT_EDGES_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 3
 
 REQUEST_EDGES_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0)
 WAIT_EDGES_S = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
-ATTEMPT_EDGES = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 10.0)
 SCRAPE_EDGES_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
-DECISION_EDGES_S = (10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 10e-3)
+ATTEMPT_EDGES = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 10.0)
 
 _C, _G, _H = Kind.COUNTER, Kind.GAUGE, Kind.HISTOGRAM
 _OF_ENDPOINT = ("replica", "node")
@@ -87,7 +86,7 @@ FAMILIES = (
         merging=Merging.MAX,
     ),
     Family("llmgw_prefix_decisions_total", _C, "What became of prefix affinity.", ("decision",)),
-    Family("llmgw_decision_seconds", _H, "Time to choose an endpoint.", (), DECISION_EDGES_S),
+    Family("llmgw_leases_swept_total", _C, "Admissions not given back; a fault if not 0."),
     Family("llmgw_on_demand_held", _G, "Requests that wait for a load.", ("model",)),
     Family("llmgw_on_demand_total", _C, "Loads that requests asked for.", ("result",)),
     # Streams
