@@ -12,6 +12,7 @@ from tests.fakes.gateway_stage import ASK, ON_ONE_LOOP
 from tests.fakes.looked_at import LookedAt
 from tests.fakes.raw_client import post
 from tests.fakes.slotted import Slotted
+from tests.fakes.upstream import whole
 
 pytestmark = ON_ONE_LOOP
 
@@ -64,13 +65,13 @@ async def test_request_waits_while_engines_are_full_and_goes_once_they_have_room
 async def test_engine_that_never_let_a_request_wait_is_not_taken_for_full(stage):
     """Forty at once where a guess would say eight: nobody waits for a guess."""
     release = asyncio.Event()
-    engine = await stage.engine(answer=[release])
+    engine = await stage.engine()
+    engine.always(release, whole())
     clients = [await stage.send(post(ASK)) for _ in range(40)]
     await engine.asked(40)
     assert depth(stage) == 0
     release.set()
-    for client in clients:
-        client.leave()
+    assert {(await client.answer()).status for client in clients} == {200}
 
 
 async def test_waiter_whose_client_leaves_never_reaches_an_engine(stage, full_engine):

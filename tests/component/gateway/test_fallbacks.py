@@ -52,7 +52,8 @@ async def test_fallback_of_a_fallback_is_not_asked(stage):
 
 async def test_model_that_loses_its_only_engine_falls_back_and_counts_on(stage):
     with_fallback(stage)
-    engine = await stage.engine(answer=[asyncio.Event()])
+    engine = await stage.engine()
+    engine.always(asyncio.Event())
     other = await stage.engine("e2", models=("small",), answer=whole(b"good"))
     client = await stage.send(post(ASK))
     await engine.asked()
@@ -98,7 +99,8 @@ async def test_request_that_waited_in_vain_falls_back(stage):
 
 async def test_answer_that_has_begun_never_changes_its_model(stage):
     with_fallback(stage)
-    await stage.engine(answer=[EVENTS + chunk(event("a")), asyncio.Event()])
+    engine = await stage.engine()
+    engine.always(EVENTS + chunk(event("a")), asyncio.Event())
     await stage.engine("e2", models=("small",))
     client = await stage.send(post({**ASK, "stream": True}))
     await client.got(event("a"))
