@@ -28,10 +28,10 @@ HABITS = Habits(
     tokens=(8, 16), stream_share=0.7, leave_share=0.3, leave_within_s=SERVICE_S, think_s=THINK_S
 )
 CLIENTS = round(RATE * (THINK_S + SERVICE_S))
-WARM_S = 90.0
-"""Before it counts; by then a worker has grown to its size."""
+WARM_S = 240.0
+"""Before it counts; by then what a worker keeps within bounds, as receipts, is full."""
 
-GROWTH = 0.01
+GROWTH = 0.02
 """Of its memory, which a worker may gain after that: what an allocator breathes."""
 
 FEW_FILES = 8
