@@ -379,13 +379,13 @@ class Dispatch:
         self._attempt = self._relay = None  # they refer back to this object
         exchange.state = State.CANCELLED if self._is_cancelled else state
         exchange.ended_at = self._shared.now()
-        books.closed(exchange)
         usage = exchange.usage
         self._shared.admission.release(
             self,
             project=exchange.project,
             output_tokens=0 if usage is None else usage.completion_tokens,
         )
+        books.closed(exchange)
 
     def _stop_waiting(self) -> None:
         if self._timer is not None:

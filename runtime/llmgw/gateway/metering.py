@@ -109,8 +109,6 @@ class Meter:
 
     def record(self, exchange: Exchange) -> None:
         """Count a request that has ended, and have its line written unless it is a mere probe."""
-        if self._write is not None and not exchange.is_probe:
-            self._write(exchange)
         tally = self._tally(exchange.model_name)
         tally.statuses[exchange.status] = tally.statuses.get(exchange.status, 0) + 1
         state = exchange.state
@@ -122,6 +120,8 @@ class Meter:
             self._cancelled += 1
         if exchange.model_name:
             self._record_work(exchange, tally)
+        if self._write is not None and not exchange.is_probe:
+            self._write(exchange)
 
     def count_attempt(self, model: str, outcome: str) -> None:
         """Count how an attempt ended that did not become the answer."""

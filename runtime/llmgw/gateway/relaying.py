@@ -183,8 +183,8 @@ class Relay:
         count = self.events - events
         if not self._is_events or count > _MOST_COMMENTS:
             return True
-        *frames, begun = self._end_of_text().strip(b"\r").split(b"\n\n")
-        came = [*frames[len(frames) - count :], begun]
+        *frames, begun = self._end_of_text().split(b"\n\n")
+        came = [frame.strip() for frame in (*frames[len(frames) - count :], begun)]
         return any(frame and not frame.startswith(b":") for frame in came)
 
     def usage(self, *, request_bytes: int) -> Usage:
