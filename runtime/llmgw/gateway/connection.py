@@ -305,7 +305,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _go_on(self) -> None:
         """After an answer: turn to what was sent ahead, or to the end of it."""
-        if self.is_paused or self._is_deaf:  # the client may have left since this was put off
+        if self.is_paused or self._transport.is_closing():  # perhaps gone since this was put off
             return
         if self._ahead and self._exchange is None and not self._reader.complete:
             data, self._ahead = self._ahead, b""

@@ -95,7 +95,7 @@ def is_sound(request):
         ends == [1]
         and int(length) == len(request.body)
         and len(request.fields[b"host"]) == 1
-        and request.json["model"] == "m"
+        and b'"m"' in request.body
         and request.line.startswith((b"POST /v1/chat/completions ", b"POST /v1/completions "))
         and not any(name.startswith(b"x-llmgw") for name in request.fields)
         and b"transfer-encoding" not in request.fields
