@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import io
 import logging
@@ -14,10 +15,12 @@ from llmgw.gateway.attempt import Attempt
 from llmgw.gateway.connection import ClientConnection
 from llmgw.gateway.dispatch import Dispatch
 from llmgw.gateway.exchange import Exchange
+from llmgw.gateway.families import FAMILIES
 from llmgw.gateway.relaying import Relay
 from llmgw.gateway.request_log import RequestLog
 from llmgw.gateway.request_reader import RequestReader
 from llmgw.gateway.responses import ResponseHead
+from llmgw.kit import metrics
 from tests.fakes.gateway_stage import ASK
 from tests.fakes.raw_client import get, post
 from tests.fakes.upstream import DONE, EVENTS, Do, chunk, event, stream, whole
@@ -77,14 +80,22 @@ async def test_every_request_leaves_one_line_and_one_count(stage, written):
     assert len(await written()) == count, "a probe leaves none"
 
 
-async def test_no_text_of_a_request_or_an_answer_is_kept_anywhere(stage, written, caplog):
+async def test_no_text_of_a_request_or_an_answer_is_kept_anywhere(stage, written, caplog, tmp_path):
+    """In no log, metric, event, receipt or error."""
+    events = tmp_path / "events.jsonl"
+    stage.settings = dataclasses.replace(stage.settings, events_file=str(events))
     with caplog.at_level(logging.DEBUG, logger="llmgw"):
         await every_kind_of_request(
             stage, f"Authorization: Bearer {CANARY}", f"X-Api-Key: {CANARY}", f"Cookie: {CANARY}"
         )
         assert CANARY not in repr(stage.stats)
+        assert CANARY not in metrics.render(stage.gateway.figures(), FAMILIES)
+        assert b"model" in stage.gateway._receipts._block
+        assert CANARY.encode() not in stage.gateway._receipts._block
         lines = await written()
     assert CANARY not in "\n".join(lines)
+    assert "submitted" in events.read_text()
+    assert CANARY not in events.read_text()
     assert CANARY not in caplog.text
     assert CANARY not in repr([record.__dict__ for record in caplog.records])
 
