@@ -8,7 +8,6 @@ from tests.fakes.gateway_stage import ASK
 from tests.fakes.raw_client import End, get, post
 from tests.fakes.upstream import CHUNKED, DONE, END, EVENTS, Do, chunk, event, head, stream, whole
 
-
 ASKS_ITSELF = {**ASK, "stream": True, "stream_options": {"include_usage": True}}
 """A request whose stream needs nothing taken out."""
 
