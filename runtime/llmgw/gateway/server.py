@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from llmgw.config.entering import AdmissionSettings, OnDemandSettings
 from llmgw.config.settings import RouterSettings
 from llmgw.domain.routes import ModelState, RouteTable
-from llmgw.gateway import figures, scraping
+from llmgw.gateway import samples, scraping
 from llmgw.gateway.admission import Admission
 from llmgw.gateway.affinity import Affinity
 from llmgw.gateway.board import LoadBoard
@@ -28,7 +28,7 @@ from llmgw.gateway.costs import CostRules
 from llmgw.gateway.endpoints import Registry
 from llmgw.gateway.event_stream import EventStream
 from llmgw.gateway.exchange import BodyBudget
-from llmgw.gateway.figures import EndpointStats, GatewayStats
+from llmgw.gateway.samples import EndpointStats, GatewayStats
 from llmgw.gateway.holding import Loads
 from llmgw.gateway.local import LocalRoutes, Readiness
 from llmgw.gateway.metering import Meter
@@ -211,9 +211,9 @@ class Gateway:
         """This worker's metrics of this moment, of the families in ``families``."""
         now = self._clock.monotonic()
         return (
-            *figures.of_worker(self.stats(), table_age_s=now - self._table_taken_at),
-            *figures.of_endpoints(self._registry.all(), now=now),
-            *figures.of_pools(self._registry.owners, now=now),
+            *samples.of_worker(self.stats(), table_age_s=now - self._table_taken_at),
+            *samples.of_endpoints(self._registry.all(), now=now),
+            *samples.of_pools(self._registry.owners, now=now),
         )
 
     def receipt(self, request_id: str) -> bytes | None:
