@@ -28,7 +28,6 @@ from llmgw.gateway.costs import CostRules
 from llmgw.gateway.endpoints import Registry
 from llmgw.gateway.event_stream import EventStream
 from llmgw.gateway.exchange import BodyBudget
-from llmgw.gateway.samples import EndpointStats, GatewayStats
 from llmgw.gateway.holding import Loads
 from llmgw.gateway.local import LocalRoutes, Readiness
 from llmgw.gateway.metering import Meter
@@ -36,6 +35,7 @@ from llmgw.gateway.pipeline import Pipeline
 from llmgw.gateway.ports import LoadRequests, RouteSource
 from llmgw.gateway.receipts import LEAST_BYTES, Receipts
 from llmgw.gateway.request_log import RequestLog
+from llmgw.gateway.samples import EndpointStats, GatewayStats
 from llmgw.gateway.scraping import Scraper
 from llmgw.gateway.silence import Patience
 from llmgw.gateway.surroundings import Surroundings
