@@ -7,7 +7,7 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.llmgw.fleet.plugins.filter import agent_settings as settings
 from ansible_collections.llmgw.fleet.plugins.filter import machines, mask
 
-agent_settings = settings.agent_settings
+agent_settings, agent_mistakes = settings.agent_settings, settings.agent_mistakes
 TLS = {
     "ca": "/etc/llmgw/ca.pem",
     "cert": "/etc/llmgw/agent.pem",
@@ -98,20 +98,38 @@ def test_a_fabric_has_the_usual_adapters_unless_it_names_some(fabric, hcas):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"servers": []}, "servers is empty"),
-        ({"servers": ["https://a:7443"], "fabric": ["ib0"]}, "takes no fabric"),
+        ({"servers": []}, "has no control plane to dial: set fleet_servers"),
+        ({"servers": ["https://a:7443"], "fabric": ["ib0"]}, "there is no setting fabric"),
         (
             {"servers": ["https://a:7443"], "fabrics": ["ib0:mlx5_0", "ib1:mlx5_0"]},
             "mlx5_0 is in the fabrics ib0 and ib1",
         ),
         ({"servers": ["https://a:7443"], "fabrics": ["ib0:a", "ib0:b"]}, "more than once"),
         ({"servers": ["https://a:7443"], "fabrics": [{"hcas": ["a"]}]}, "it has no name"),
+        ({"servers": ["https://a:7443"], "fabrics": [7]}, "7 is no fabric"),
+        ({"servers": ["https://a:7443"], "node_id": "Node_5"}, "'Node_5' is no node name"),
+        (
+            {"servers": ["https://a:7443"], "fabrics": [{"name": "ib0", "rate_gbps": "fast"}]},
+            "ib0 has the rate_gbps 'fast': give a number",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_settings_that_cannot_be_meant_are_refused_before_anything_is_installed(given, said):
+def test_settings_that_cannot_be_meant_are_refused(given, said):
     with pytest.raises(AnsibleFilterError, match=said):
         agent_settings(given)
+    (mistake,) = agent_mistakes(given)
+    assert said in mistake
+
+
+def test_all_mistakes_of_an_agent_are_known_at_once():
+    found = agent_mistakes({"fabric": "ib0", "fabrics": ["ib0:a", "ib0:b", "ib1:a"]})
+    assert len(found) == 4
+
+
+def test_one_fabric_may_be_typed_on_a_command_line():
+    made = agent_settings({"servers": "https://a:7443", "fabrics": "ib0:mlx5_0,mlx5_1"})
+    assert made["fabrics"] == [{"name": "ib0", "hcas": ["mlx5_0", "mlx5_1"]}]
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,14 @@ def test_one_address_cannot_be_that_of_two_nodes():
     assert second["host"] == ""
 
 
+def test_two_names_with_one_number_are_not_one_machine():
+    first, second = node_plans(["node05", "db5"], {}, base="10.0.0.140/24")
+    assert first["mistakes"] == []
+    assert second["mistakes"] == [
+        "'db5' and 'node05' would both be 10.0.0.145: give one of them another node_ip"
+    ]
+
+
 def test_a_name_that_is_typed_twice_is_one_node():
     assert len(node_plans(["node05", "node05"], {}, base="10.0.0.140/24")) == 1
 

@@ -266,6 +266,15 @@ class TestSomebodyElses:
         assert "choose another vmid, or another address" in said
         assert stage.writes == []
 
+    def test_number_is_named_with_all_else_that_would_stand_in_the_way(self, stage):
+        stage.double.add_vm(145, "db1", status="running")
+        stage.double.storages["local"]["volumes"].clear()
+        said = problems(stage.build(vm_bridge="vmbr7"))
+        assert "VMID 145 is taken by the VM db1" in said
+        assert "the storage local on pve1 holds no image" in said
+        assert "pve1 has no bridge vmbr7" in said
+        assert stage.writes == []
+
     def test_container_is_refused_with_reads_only(self, stage):
         stage.double.add_ct(145, "node05", config={"tags": "llmgw"})
         assert "VMID 145 is taken by the container node05 on pve1" in problems(stage.build())

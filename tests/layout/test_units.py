@@ -5,22 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 
 from llmgw.serve import unit_files
 
 ROLES = Path(__file__).parents[2] / "collections/ansible_collections/llmgw/fleet/roles"
-PLACES = {"control_state_dir": "/var/lib/llmgw", "control_run_dir": "/run/llmgw"}
 
 
 @pytest.mark.parametrize(("role", "unit"), [("agent", "llmgw-agent"), ("control", "llmgw-server")])
 def test_a_role_with_nothing_set_installs_the_unit_of_the_runtime(role, unit):
-    defaults = yaml.safe_load((ROLES / role / "defaults" / "main.yml").read_text())
     text = (ROLES / role / "templates" / f"{unit}.service.j2").read_text()
-    for name, value in PLACES.items():
-        assert defaults.get(name, value) == value
-        text = text.replace(f"{{{{ {name} }}}}", value)
-        text = text.replace(f"{{{{ {name} | basename }}}}", Path(value).name)
     assert without_head(text) == without_head(unit_files.text(unit))
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ansible_collections.llmgw.fleet.plugins.module_utils import _names
@@ -25,7 +25,7 @@ def node_plans(
     words = [word.strip() if isinstance(word, str) else word for word in listed]
     wanted = [word for word in words if word not in {"", None}]
     is_alone = len(wanted) == 1
-    return [
+    plans = [
         _plan(
             name,
             hostvars[name] if isinstance(name, str) and name in hostvars else {},
@@ -35,6 +35,7 @@ def node_plans(
         )
         for name in dict.fromkeys(wanted)
     ]
+    return [{**plan, "mistakes": [*plan["mistakes"], *_clashes(plan, plans)]} for plan in plans]
 
 
 _ONE_ADDRESS = "ip is the address of one node: give node_ip to each host, or fleet_node_ip_base"
@@ -59,6 +60,18 @@ def _plan(
             "fleet_node_ip_base"
         )
     return {"name": name, "address": address, "host": host, "mistakes": mistakes}
+
+
+def _clashes(plan: Mapping[str, Any], plans: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """One sentence for each earlier node that would have the same host."""
+    for other in plans:
+        if other["name"] == plan["name"]:
+            return
+        if plan["host"] and other["host"] == plan["host"]:
+            yield (
+                f"{plan['name']!r} and {other['name']!r} would both be {plan['host']}: give one of "
+                "them another node_ip"
+            )
 
 
 def _counted(name: str, base: str, mistakes: list[str]) -> str:

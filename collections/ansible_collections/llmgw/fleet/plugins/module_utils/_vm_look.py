@@ -7,6 +7,7 @@ What is seen is judged in ``_vm_build``; the module ``vm_plan_info`` shows the r
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -46,6 +47,7 @@ class Look:
             "status": holder.status if holder else "",
         }
         if judged.word == "foreign":
+            self._check_place()
             return found
         if holder is not None:
             self.wanted = replace(self.wanted, node=holder.node)
@@ -155,14 +157,25 @@ class Look:
         )
         self._check_rights(due)
         if "disk" in due:
-            self.note(
-                _vm_build.image_problem(self.wanted, has_image=has_image, image_bytes=image_bytes)
-            )
-            self._storage(self.wanted.storage, content="images", least_bytes=image_bytes)
+            self._check_disk(has_image=has_image, image_bytes=image_bytes)
         if "create" in due:
             self._check_bridge()
             self._check_devices()
         return due
+
+    def _check_place(self) -> None:
+        """What would also stand in the way of another number; its rights are not this one's."""
+        with contextlib.suppress(ApiRefused):
+            has_image, image_bytes = self._image()
+            self._check_disk(has_image=has_image, image_bytes=image_bytes)
+            self._check_bridge()
+            self._check_devices()
+
+    def _check_disk(self, *, has_image: bool, image_bytes: int) -> None:
+        self.note(
+            _vm_build.image_problem(self.wanted, has_image=has_image, image_bytes=image_bytes)
+        )
+        self._storage(self.wanted.storage, content="images", least_bytes=image_bytes)
 
     def _image(self) -> tuple[bool, int]:
         """Whether the image is there, and the size of the disk inside."""
