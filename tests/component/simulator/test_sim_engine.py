@@ -30,7 +30,7 @@ def _raw(engine, body, *, version="1.1", path=CHAT):
 
 
 def test_it_is_not_healthy_before_it_has_loaded(start_sim):
-    engine = start_sim(load_s=0.3, is_awaited=False)
+    engine = start_sim(load_s=2, is_awaited=False)
     engine.wait_listening()
     assert engine.health() == 503
     answer = _chat(engine)
