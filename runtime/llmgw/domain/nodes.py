@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from llmgw.domain.work import ShardWork
+
 FOREIGN_MEMORY_MIB = 512
 """More memory than this on an unallocated card is somebody else's; below it is the driver's own."""
 
@@ -163,6 +165,8 @@ class HeartbeatFacts:
     weights: tuple[LocalWeights, ...] | None = None
     engine_versions: Mapping[str, str] | None = None
     engine_installs: tuple[EngineInstall, ...] | None = None
+    shard_work: tuple[ShardWork, ...] = ()
+    """Of each live shard whose work could be measured; one that is left out says nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from llmgw.domain.nodes import (
     Storage,
 )
 from llmgw.domain.replicas import RunningShard
+from llmgw.domain.work import ShardWork
 from llmgw.rpc import texts, wire_shards
 from llmgw.rpc.v1 import agent_pb2 as pb
 
@@ -102,6 +103,7 @@ def pack_heartbeat(*, node_id: str, beat: HeartbeatFacts) -> pb.AgentMessage:
         engine_versions=texts.repaired_values(beat.engine_versions or {}),
         provision_changed=beat.engine_installs is not None,
         provision=map(_pack_install, beat.engine_installs or ()),
+        shard_work=map(_pack_work, beat.shard_work),
     )
     return pb.AgentMessage(heartbeat=heartbeat)
 
@@ -118,6 +120,7 @@ def unpack_heartbeat(message: pb.Heartbeat) -> HeartbeatFacts:
         engine_installs=(
             tuple(map(_unpack_install, message.provision)) if message.provision_changed else None
         ),
+        shard_work=tuple(map(_unpack_work, message.shard_work)),
     )
 
 
@@ -245,6 +248,24 @@ def _unpack_install(status: pb.ProvisionStatus) -> EngineInstall:
 
 
 _INSTALL_STATES = {str(state): state for state in InstallState}
+
+
+def _pack_work(work: ShardWork) -> pb.ShardWork:
+    return pb.ShardWork(
+        shard_id=work.shard_id,
+        cpu_time_ms=_pack_seconds(work.cpu_time_s),
+        gpu_utilization_percent=work.gpu_utilization_percent,
+    )
+
+
+def _unpack_work(work: pb.ShardWork) -> ShardWork:
+    return ShardWork(
+        shard_id=work.shard_id,
+        cpu_time_s=work.cpu_time_ms / _MS_PER_S if work.HasField("cpu_time_ms") else None,
+        gpu_utilization_percent=(
+            work.gpu_utilization_percent if work.HasField("gpu_utilization_percent") else None
+        ),
+    )
 
 
 def _pack_ports(ports: tuple[int, int] | None) -> pb.PortRange | None:

@@ -25,6 +25,7 @@ from llmgw.domain.replicas import (
     ShardSpec,
     ShardState,
 )
+from llmgw.domain.work import ShardWork
 from llmgw.errors import Invalid
 from llmgw.rpc import texts, wire_nodes, wire_shards
 from llmgw.rpc.v1 import agent_pb2 as pb
@@ -104,6 +105,12 @@ FACTS = st.builds(
     port_range=maybe(st.tuples(INT32, INT32)),
     heartbeat_s=maybe(st.integers(0, 10**6).map(lambda duration_ms: duration_ms / 1000)),
 )
+WORK = st.builds(
+    ShardWork,
+    shard_id=TEXT,
+    cpu_time_s=maybe(st.integers(0, 10**9).map(lambda duration_ms: duration_ms / 1000)),
+    gpu_utilization_percent=maybe(INT32),
+)
 BEATS = st.builds(
     HeartbeatFacts,
     gpu_memory_used_mib=st.dictionaries(INT32, INT32, max_size=3),
@@ -113,6 +120,7 @@ BEATS = st.builds(
     weights=maybe(some(WEIGHTS)),
     engine_versions=maybe(PAIRS),
     engine_installs=maybe(some(INSTALLS)),
+    shard_work=some(WORK),
 )
 RUNNING = st.builds(
     RunningShard,
@@ -220,6 +228,7 @@ def test_the_values_under_test_use_every_field():
     for strategy, value in (
         (FACTS, NodeFacts),
         (BEATS, HeartbeatFacts),
+        (WORK, ShardWork),
         (RUNNING, RunningShard),
         (REPORTS, ShardReport),
         (SPECS, ShardSpec),

@@ -42,8 +42,7 @@ class _ShardStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ShardState
     SHARD_STATE_STOPPED: _ShardState.ValueType  # 6
     SHARD_STATE_FAILED: _ShardState.ValueType  # 7
 
-class ShardState(_ShardState, metaclass=_ShardStateEnumTypeWrapper):
-    """---- shards ----"""
+class ShardState(_ShardState, metaclass=_ShardStateEnumTypeWrapper): ...
 
 SHARD_STATE_UNSPECIFIED: ShardState.ValueType  # 0
 SHARD_STATE_PENDING: ShardState.ValueType  # 1
@@ -575,6 +574,7 @@ class Heartbeat(_message.Message):
     ENGINE_VERSIONS_FIELD_NUMBER: _builtins.int
     PROVISION_CHANGED_FIELD_NUMBER: _builtins.int
     PROVISION_FIELD_NUMBER: _builtins.int
+    SHARD_WORK_FIELD_NUMBER: _builtins.int
     node_id: _builtins.str
     weights_changed: _builtins.bool
     """Each list is meant only when its flag is set, so that an empty list can be the truth."""
@@ -597,6 +597,10 @@ class Heartbeat(_message.Message):
     def engine_versions(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     @_builtins.property
     def provision(self) -> _containers.RepeatedCompositeFieldContainer[Global___ProvisionStatus]: ...
+    @_builtins.property
+    def shard_work(self) -> _containers.RepeatedCompositeFieldContainer[Global___ShardWork]:
+        """One for each live shard whose work could be measured; one that is left out says nothing about its shard."""
+
     def __init__(
         self,
         *,
@@ -611,16 +615,56 @@ class Heartbeat(_message.Message):
         engine_versions: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         provision_changed: _builtins.bool = ...,
         provision: _abc.Iterable[Global___ProvisionStatus] | None = ...,
+        shard_work: _abc.Iterable[Global___ShardWork] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_memory_total_mb", b"_memory_total_mb", "memory_total_mb", b"memory_total_mb"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_memory_total_mb", b"_memory_total_mb", "engine_versions", b"engine_versions", "engines_changed", b"engines_changed", "gpu_memory_used_mb", b"gpu_memory_used_mb", "memory_total_mb", b"memory_total_mb", "new_problems", b"new_problems", "node_id", b"node_id", "provision", b"provision", "provision_changed", b"provision_changed", "storage", b"storage", "weights", b"weights", "weights_changed", b"weights_changed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_memory_total_mb", b"_memory_total_mb", "engine_versions", b"engine_versions", "engines_changed", b"engines_changed", "gpu_memory_used_mb", b"gpu_memory_used_mb", "memory_total_mb", b"memory_total_mb", "new_problems", b"new_problems", "node_id", b"node_id", "provision", b"provision", "provision_changed", b"provision_changed", "shard_work", b"shard_work", "storage", b"storage", "weights", b"weights", "weights_changed", b"weights_changed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__memory_total_mb: _TypeAlias = _typing.Literal["memory_total_mb"]  # noqa: Y015
     _WhichOneofArgType__memory_total_mb: _TypeAlias = _typing.Literal["_memory_total_mb", b"_memory_total_mb"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__memory_total_mb) -> _WhichOneofReturnType__memory_total_mb | None: ...
 
 Global___Heartbeat: _TypeAlias = Heartbeat  # noqa: Y015
+
+@_typing.final
+class ShardWork(_message.Message):
+    """---- shards ----
+
+    What a shard has done, for whoever must tell a slow engine from a hung one.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SHARD_ID_FIELD_NUMBER: _builtins.int
+    CPU_TIME_MS_FIELD_NUMBER: _builtins.int
+    GPU_UTILIZATION_PERCENT_FIELD_NUMBER: _builtins.int
+    shard_id: _builtins.str
+    cpu_time_ms: _builtins.int
+    """Processor time of its whole process group so far; only its growth from beat to beat means anything."""
+    gpu_utilization_percent: _builtins.int
+    """Of the busiest of its cards."""
+    def __init__(
+        self,
+        *,
+        shard_id: _builtins.str = ...,
+        cpu_time_ms: _builtins.int | None = ...,
+        gpu_utilization_percent: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_cpu_time_ms", b"_cpu_time_ms", "_gpu_utilization_percent", b"_gpu_utilization_percent", "cpu_time_ms", b"cpu_time_ms", "gpu_utilization_percent", b"gpu_utilization_percent"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cpu_time_ms", b"_cpu_time_ms", "_gpu_utilization_percent", b"_gpu_utilization_percent", "cpu_time_ms", b"cpu_time_ms", "gpu_utilization_percent", b"gpu_utilization_percent", "shard_id", b"shard_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__cpu_time_ms: _TypeAlias = _typing.Literal["cpu_time_ms"]  # noqa: Y015
+    _WhichOneofArgType__cpu_time_ms: _TypeAlias = _typing.Literal["_cpu_time_ms", b"_cpu_time_ms"]  # noqa: Y015
+    _WhichOneofReturnType__gpu_utilization_percent: _TypeAlias = _typing.Literal["gpu_utilization_percent"]  # noqa: Y015
+    _WhichOneofArgType__gpu_utilization_percent: _TypeAlias = _typing.Literal["_gpu_utilization_percent", b"_gpu_utilization_percent"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__cpu_time_ms) -> _WhichOneofReturnType__cpu_time_ms | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__gpu_utilization_percent) -> _WhichOneofReturnType__gpu_utilization_percent | None: ...
+
+Global___ShardWork: _TypeAlias = ShardWork  # noqa: Y015
 
 @_typing.final
 class RunningShard(_message.Message):
