@@ -18,7 +18,11 @@ ROLES = [
     *(ROOT / "roles").iterdir(),
 ]
 PROMISES = ROOT / "docs" / "contribute" / "promises.md"
-PAGES_OF_PROMISES = [PROMISES, PROMISES.with_name("promises-gateway.md")]
+PAGES_OF_PROMISES = [
+    PROMISES,
+    PROMISES.with_name("promises-agent.md"),
+    PROMISES.with_name("promises-gateway.md"),
+]
 
 _INLINE = re.compile(r"`([^`\n]+)`")
 _EXPRESSION = re.compile(r"\{\{.*?\}\}|^\s*(?:- )?(?:when|that|ok): .*?$", re.DOTALL | re.MULTILINE)
