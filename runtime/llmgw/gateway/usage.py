@@ -8,6 +8,7 @@ completions, of its Responses, and of Anthropic's messages.
 from __future__ import annotations
 
 import re
+from typing import Annotated
 
 import msgspec
 
@@ -18,13 +19,15 @@ HEAD_BYTES = 2048
 """And so much of its begin, where some providers write them first."""
 
 _BYTES_A_TOKEN = 4
-_MOST_TOKENS = 2**40
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**40)]
+"""What can be believed of a number of tokens."""
+
 _FRAMES_WITHOUT_TEXT = 3
 """Of a whole stream: the one that names the role, the one that says why it ended, ``[DONE]``."""
 
 _NAME = b'"usage"'
 # An object of figures holds objects of figures, and those hold no more.
-_OBJECT = re.compile(rb'"usage"\s*:\s*(\{(?:[^{}]|\{[^{}]*\})*\})')
+_OBJECT = re.compile(rb'"usage"\s*:\s*(\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})')
 
 
 class Usage(msgspec.Struct, frozen=True, gc=False):
@@ -37,15 +40,15 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Details(msgspec.Struct):
-    cached_tokens: int | None = None
+    cached_tokens: _Count | None = None
 
 
 class _Said(msgspec.Struct):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
+    prompt_tokens: _Count | None = None
+    completion_tokens: _Count | None = None
+    input_tokens: _Count | None = None
+    output_tokens: _Count | None = None
+    cache_read_input_tokens: _Count | None = None
     prompt_tokens_details: _Details | None = None
     input_tokens_details: _Details | None = None
 
@@ -65,20 +68,20 @@ def in_text(text: bytes) -> Usage | None:
 
     Text of people cannot be taken for it: within a string the quotes would be escaped.
     """
-    if _NAME not in text:
-        return None
-    found = _OBJECT.findall(text)
-    return in_object(found[-1]) if found else None
+    at = text.rfind(_NAME)
+    while at >= 0:
+        if found := _OBJECT.match(text, at):
+            return in_object(found[1])
+        at = text.rfind(_NAME, 0, at)
+    return None
 
 
 def in_object(said: bytes) -> Usage | None:
     """What one usage object says; nothing if it cannot be believed."""
     try:
-        usage = _of(_decode(said))
+        return _of(_decode(said))
     except msgspec.MsgspecError:
         return None
-    counts = (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens or 0)
-    return usage if all(0 <= count <= _MOST_TOKENS for count in counts) else None
 
 
 def estimate(*, request_bytes: int, frames: int, is_whole: bool) -> Usage:
@@ -100,11 +103,14 @@ def estimate_body(*, request_bytes: int, body_bytes: int) -> Usage:
     )
 
 
-def _of(said: _Said) -> Usage:
-    prompt = said.input_tokens if said.prompt_tokens is None else said.prompt_tokens
-    completion = said.output_tokens if said.completion_tokens is None else said.completion_tokens
+def _of(said: _Said) -> Usage | None:
+    prompt, completion = said.prompt_tokens, said.completion_tokens
+    if prompt is None:
+        prompt = said.input_tokens
+    if completion is None:
+        completion = said.output_tokens
     if prompt is None and completion is None:
-        raise msgspec.ValidationError("no figures")
+        return None
     details = said.prompt_tokens_details or said.input_tokens_details
-    cached = details.cached_tokens if details is not None else said.cache_read_input_tokens
+    cached = said.cache_read_input_tokens if details is None else details.cached_tokens
     return Usage(prompt or 0, completion or 0, cached)
