@@ -45,6 +45,7 @@ class ScriptedDriver:
     name = "scripted"
     health_path = "/health"
     request_metrics = ("scripted:requests",)
+    work_metrics = ("scripted:tokens_total",)
 
     def __init__(self, *, steps: Sequence[StopStep] = (StopStep(signal.SIGTERM, 5.0),)) -> None:
         self.stop_plan = StopPlan(tuple(steps))

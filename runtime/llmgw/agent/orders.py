@@ -189,6 +189,7 @@ class Orders:
             health_path=_DEFAULT_HEALTH_PATH if engine is None else engine.health_path,
             model=spec.profile.served_model_name,
             request_metrics=() if engine is None else engine.request_metrics,
+            work_metrics=() if engine is None else engine.work_metrics,
         )
 
 

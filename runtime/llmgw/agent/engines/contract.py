@@ -64,6 +64,11 @@ class Engine(Protocol):
         ...
 
     @property
+    def work_metrics(self) -> tuple[str, ...]:
+        """Counters on ``/metrics`` of which one moves when it works; those absent do not count."""
+        ...
+
+    @property
     def stop_plan(self) -> StopPlan:
         """How its processes end."""
         ...

@@ -27,6 +27,7 @@ class LlamaCpp:
     name = "llamacpp"
     health_path = "/health"
     request_metrics = ("llamacpp:requests_processing", "llamacpp:requests_deferred")
+    work_metrics = ("llamacpp:n_decode_total", "llamacpp:tokens_predicted_total")
     stop_plan = StopPlan((StopStep(signal.SIGTERM, 5.0), StopStep(signal.SIGTERM, 2.0)))
 
     def __init__(

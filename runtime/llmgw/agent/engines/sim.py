@@ -21,6 +21,7 @@ class Sim:
     name = "sim"
     health_path = "/health"
     request_metrics = ("vllm:num_requests_running", "vllm:num_requests_waiting")
+    work_metrics = ("vllm:generation_tokens_total", "vllm:prompt_tokens_total")
 
     def __init__(
         self,

@@ -40,6 +40,8 @@ class HttpCheck:
     model: str
     request_metrics: tuple[str, ...] = ()
     """Gauges that together count its requests; none means that it cannot be asked."""
+    work_metrics: tuple[str, ...] = ()
+    """Counters that tell of work done."""
 
     @property
     def base_url(self) -> str:
