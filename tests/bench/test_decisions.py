@@ -16,7 +16,7 @@ import time
 
 import pytest
 
-from llmgw.config.settings import PrefixSettings, RouterSettings
+from llmgw.config.carrying import PrefixSettings, RouterSettings
 from llmgw.domain.routes import Endpoint, ModelState, RoutedModel, RouteTable
 from llmgw.gateway import costs, picking
 from llmgw.gateway.affinity import Affinity

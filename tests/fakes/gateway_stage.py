@@ -9,8 +9,7 @@ import socket
 
 import pytest
 
-from llmgw.config.entering import AdmissionSettings, OnDemandSettings
-from llmgw.config.settings import (
+from llmgw.config.carrying import (
     BreakerSettings,
     DispatchSettings,
     LimitsSettings,
@@ -18,6 +17,7 @@ from llmgw.config.settings import (
     RouterSettings,
     StreamSettings,
 )
+from llmgw.config.entering import AdmissionSettings, OnDemandSettings
 from llmgw.domain.routes import Endpoint, ModelState, RoutedModel, RouteTable
 from llmgw.gateway.server import Doors, Gateway
 from llmgw.kit.clock import SystemClock

@@ -16,7 +16,7 @@ from llmgw.kit import units
 _HEAD = """\
 # Settings
 
-This page is made from `runtime/llmgw/config/settings.py` by `llmgw config reference`.
+This page is made from `runtime/llmgw/config/settings.py` and its parts by `llmgw config reference`.
 
 A setting is given in the file, by a variable of the environment, or by an option of the command; the later wins.
 The variable of `router.dispatch.max_attempts` is `LLMGW_ROUTER__DISPATCH__MAX_ATTEMPTS`: the key path in capitals, a dot written as two underscores.

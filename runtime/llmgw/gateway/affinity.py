@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from llmgw.config.settings import RouterSettings
+from llmgw.config.carrying import RouterSettings
 from llmgw.domain.routes import RoutedModel
 from llmgw.gateway import heads, sessions
 from llmgw.gateway.costs import WEIGHTS

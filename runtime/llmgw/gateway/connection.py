@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import cast
 
-from llmgw.config.settings import LimitsSettings, StreamSettings
+from llmgw.config.carrying import LimitsSettings, StreamSettings
 from llmgw.gateway import headers
 from llmgw.gateway.exchange import BodyBudget, Exchange, State
 from llmgw.gateway.hangup import Hangup

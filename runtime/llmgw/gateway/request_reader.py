@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import httptools
 
-from llmgw.config.settings import LimitsSettings
+from llmgw.config.carrying import LimitsSettings
 from llmgw.gateway.exchange import MODEL_PATHS, BodyBudget, Exchange, path_of
 from llmgw.gateway.replies import Code, Refusal
 

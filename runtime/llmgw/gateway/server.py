@@ -14,8 +14,8 @@ import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from llmgw.config.carrying import RouterSettings
 from llmgw.config.entering import AdmissionSettings, OnDemandSettings
-from llmgw.config.settings import RouterSettings
 from llmgw.domain.routes import ModelState, RouteTable
 from llmgw.gateway import samples, scraping
 from llmgw.gateway.admission import Admission

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from llmgw.config.settings import StreamSettings
+from llmgw.config.carrying import StreamSettings
 from llmgw.gateway.exchange import Cut
 
 _LOOKS_PER_BOUND = 4

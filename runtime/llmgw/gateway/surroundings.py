@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from llmgw.config.settings import DispatchSettings
+from llmgw.config.carrying import DispatchSettings
 from llmgw.gateway.admission import Admission
 from llmgw.gateway.affinity import Affinity
 from llmgw.gateway.books import Books

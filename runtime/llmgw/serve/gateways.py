@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from llmgw.config.settings import LogSettings, RouterSettings
+from llmgw.config.carrying import RouterSettings
+from llmgw.config.settings import LogSettings
 from llmgw.gateway.board import LoadBoard
 from llmgw.gateway.ports import RouteSource
 from llmgw.gateway.request_log import RequestLog

@@ -12,8 +12,9 @@ from typing import Any
 
 import msgspec
 
+from llmgw.config.carrying import RouterSettings
 from llmgw.config.entering import AdmissionSettings, OnDemandSettings
-from llmgw.config.settings import GatewaySettings, LogSettings, RouterSettings
+from llmgw.config.settings import GatewaySettings, LogSettings
 from llmgw.domain.routes import RouteTable
 from llmgw.kit.metrics import Sample
 

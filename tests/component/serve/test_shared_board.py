@@ -9,7 +9,8 @@ import signal
 
 import pytest
 
-from llmgw.config.settings import GatewaySettings, RouterSettings
+from llmgw.config.carrying import RouterSettings
+from llmgw.config.settings import GatewaySettings
 from llmgw.domain.routes import Endpoint, ModelState, RoutedModel, RouteTable
 from llmgw.kit.addresses import Address
 from llmgw.serve.messages import WorkerSettings

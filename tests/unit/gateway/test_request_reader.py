@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llmgw.config.settings import LimitsSettings
+from llmgw.config.carrying import LimitsSettings
 from llmgw.gateway.exchange import BodyBudget
 from llmgw.gateway.request_reader import RequestReader
 

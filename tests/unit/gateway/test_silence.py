@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from llmgw.config.settings import IdleByProfileSettings, StreamSettings
+from llmgw.config.carrying import IdleByProfileSettings, StreamSettings
 from llmgw.gateway.exchange import Cut
 from llmgw.gateway.silence import Patience, Silence
 

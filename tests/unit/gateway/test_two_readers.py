@@ -11,7 +11,7 @@ import random
 import h11
 import pytest
 
-from llmgw.config.settings import LimitsSettings
+from llmgw.config.carrying import LimitsSettings
 from llmgw.gateway.exchange import BodyBudget
 from llmgw.gateway.framing import FramingBroken
 from llmgw.gateway.request_reader import RequestReader

@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from llmgw.config.carrying import RouterSettings, StreamSettings
 from llmgw.config.entering import AdmissionSettings, OnDemandSettings
-from llmgw.config.settings import GatewaySettings, LogSettings, RouterSettings, StreamSettings
+from llmgw.config.settings import GatewaySettings, LogSettings
 from llmgw.domain.routes import Endpoint, EndpointState, ModelState, RoutedModel, RouteTable
 from llmgw.serve import messages
 from llmgw.serve.messages import Configure, Hello, Routes, Serving, WorkerSettings
