@@ -64,11 +64,6 @@ def fold(before: Vitals, reading: Reading, *, at: float) -> Vitals:
     )
 
 
-def capacity(vitals: Vitals, *, prior: float) -> float:
-    """How many requests it runs at a time, as far as is known."""
-    return vitals.most_running if vitals.had_queue else max(vitals.most_running, prior, 1.0)
-
-
 def _has_restarted(before: Reading, after: Reading) -> bool:
     pairs = ((before.successes, after.successes), (before.progress, after.progress))
     return any(old is not None and new is not None and new < old for old, new in pairs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from llmgw.gateway import vitals
+from llmgw.gateway.bulletin import Bulletin
 from llmgw.gateway.metric_names import Reading
 
 
@@ -43,10 +44,16 @@ def test_an_engine_that_counts_no_successes_has_no_rate():
     assert after(first, second).drain is None
 
 
-def test_capacity_is_at_least_the_prior_until_requests_waited():
-    assert vitals.capacity(after(reading(running=2)), prior=8) == 8
-    assert vitals.capacity(after(reading(running=30)), prior=8) == 30
-    assert vitals.capacity(after(reading(running=4, waiting=1)), prior=8) == 4
+def test_endpoint_runs_at_least_the_prior_until_requests_waited():
+    def runs(*readings):
+        seen = after(*readings)
+        told = Bulletin(capacity=seen.most_running, is_proven=seen.had_queue)
+        return told.runs(prior=8)
+
+    assert runs(reading(running=2)) == 8
+    assert runs(reading(running=30)) == 30
+    assert runs(reading(running=4, waiting=1)) == 4
+    assert runs(reading(running=4, waiting=1), reading(running=2)) == 4
 
 
 def test_what_was_reached_an_hour_ago_falls_half_way_to_what_runs_now():
