@@ -51,34 +51,25 @@ _CHAT = Weights(
 )
 
 WEIGHTS: Mapping[str, Weights] = {
-    "chat": _CHAT,
-    "batch": Weights(
-        name="batch",
-        queue=0.5,
-        load=1,
-        wait=0.2,
-        kv=0.5,
-        stale=0.5,
-        half_open=2,
-        external=2,
-        prefix=1,
-        session=0.5,
-    ),
-    "long-context": Weights(
-        name="long-context",
-        queue=1,
-        load=0.7,
-        wait=0.7,
-        kv=1.5,
-        stale=1,
-        half_open=2,
-        external=1,
-        prefix=2.5,
-        session=2,
-    ),
-    "debug": replace(_CHAT, name="debug", prefix=0, session=0, may_vary=False),
+    one.name: one
+    for one in (
+        _CHAT,
+        replace(
+            _CHAT,
+            name="batch",
+            queue=0.5,
+            wait=0.2,
+            kv=0.5,
+            stale=0.5,
+            external=2,
+            prefix=1,
+            session=0.5,
+        ),
+        replace(_CHAT, name="long-context", load=0.7, wait=0.7, kv=1.5, prefix=2.5),
+        replace(_CHAT, name="debug", prefix=0, session=0, may_vary=False),
+    )
 }
-"""The weights of each routing profile that a model may name."""
+"""The weights of each routing profile that a model may name: where it differs from `chat`."""
 
 
 @dataclass(frozen=True, slots=True)
