@@ -46,9 +46,15 @@ class Gpu:
     pci_bus_id: str = ""
     driver_version: str = ""
     cuda_version: str = ""
-    nvlink_peers: tuple[int, ...] = ()
+    nvlink_peers: tuple[int, ...] | None = None
+    """Cards that it reaches over NVLink, through a switch too; ``None`` where nobody could look."""
     ecc_errors: int | None = None
+    """Uncorrected, since the driver was loaded."""
     temperature_c: int | None = None
+    power_watts: int | None = None
+    power_limit_watts: int | None = None
+    mig_instances: tuple[str, ...] = ()
+    """Parts that the card is cut into; a card that is cut is no whole one any more."""
     problems: tuple[str, ...] = ()
 
     @property
@@ -58,12 +64,23 @@ class Gpu:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuGauges:
+    """What moves on a card from beat to beat, beside its memory."""
+
+    utilization_percent: int | None = None
+    temperature_c: int | None = None
+    power_watts: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Fabric:
     """A node's usable adapters on one operator-named fabric."""
 
     name: str
     hcas: tuple[str, ...]
     rate_gbps: int | None = None
+    link_layer: str = ""
+    """``InfiniBand``, or ``Ethernet`` for RoCE; empty where its adapters do not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +103,15 @@ class LocalWeights:
 
 
 @dataclass(frozen=True, slots=True)
+class NumaNode:
+    """Processors and memory that are near each other; ``cpus`` as the kernel writes them."""
+
+    number: int
+    cpus: str = ""
+    memory_total_mb: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Host:
     """Operating system and processor."""
 
@@ -95,6 +121,9 @@ class Host:
     arch: str = ""
     cpu_flags: tuple[str, ...] = ()
     nvidia_driver: str = ""
+    cpu_model: str = ""
+    cpu_threads: int | None = None
+    numa_nodes: tuple[NumaNode, ...] = ()
 
 
 class InstallState(enum.StrEnum):
@@ -134,6 +163,10 @@ class NodeFacts:
     labels: Mapping[str, str] = field(default_factory=dict)
     gpus: tuple[Gpu, ...] = ()
     fabrics: tuple[Fabric, ...] = ()
+    fabric_problems: tuple[str, ...] = ()
+    """Why declared fabrics, or adapters of them, are not among ``fabrics``."""
+    warnings: tuple[str, ...] = ()
+    """What an operator should know of the machine, though nothing is kept from it for that."""
     host: Host = Host()
     memory_total_mb: int | None = None
     storage: tuple[Storage, ...] = ()
@@ -151,14 +184,21 @@ class HeartbeatFacts:
     """What a node says between two registrations.
 
     ``None`` and an empty collection differ only where both are possible: ``None`` was not sent, so
-    the earlier value stands; an empty ``weights``, ``engine_versions`` or ``engine_installs`` is
-    the truth. Empty ``gpu_memory_used_mib``, ``new_problems`` and ``storage`` say nothing.
+    the earlier value stands; an empty ``weights``, ``gpus`` or ``fabrics`` is the truth. Empty
+    ``gpu_memory_used_mib``, ``gpu_gauges``, ``new_problems`` and ``storage`` say nothing.
     ``Facts.refresh`` fills everything it read; the agent's session drops what has not changed
     before it sends.
     """
 
     gpu_memory_used_mib: Mapping[int, int] = field(default_factory=dict)
     """By card index; a card that could not be read is left out."""
+    gpu_gauges: Mapping[int, GpuGauges] = field(default_factory=dict)
+    """By card index; a card that could not be read is left out."""
+    gpus: tuple[Gpu, ...] | None = None
+    fabrics: tuple[Fabric, ...] | None = None
+    fabric_problems: tuple[str, ...] = ()
+    """Meant only together with ``fabrics``."""
+    warnings: tuple[str, ...] | None = None
     new_problems: tuple[str, ...] = ()
     storage: tuple[Storage, ...] = ()
     memory_total_mb: int | None = None

@@ -9,10 +9,7 @@ from collections.abc import Iterable
 
 from llmgw.domain.nodes import (
     EngineInstall,
-    Fabric,
-    Gpu,
     HeartbeatFacts,
-    Host,
     InstallState,
     LocalWeights,
     NodeFacts,
@@ -20,7 +17,7 @@ from llmgw.domain.nodes import (
 )
 from llmgw.domain.replicas import RunningShard
 from llmgw.domain.work import ShardWork
-from llmgw.rpc import texts, wire_shards
+from llmgw.rpc import texts, wire_hardware, wire_shards
 from llmgw.rpc.v1 import agent_pb2 as pb
 
 _MS_PER_S = 1000
@@ -38,21 +35,23 @@ def pack_register(
         hostname=texts.repaired(facts.hostname),
         mgmt_addr=facts.mgmt_addr,
         labels=texts.repaired_values(facts.labels),
-        gpus=map(_pack_gpu, facts.gpus),
-        fabrics=map(_pack_fabric, facts.fabrics),
+        gpus=map(wire_hardware.pack_gpu, facts.gpus),
+        fabrics=map(wire_hardware.pack_fabric, facts.fabrics),
         agent_version=facts.agent_version,
         engine_versions=texts.repaired_values(facts.engine_versions),
         running_shards=map(wire_shards.pack_running, running),
         memory_total_mb=facts.memory_total_mb,
         weights=map(_pack_weights, facts.weights),
         storage=map(_pack_storage, facts.storage),
-        host=_pack_host(facts.host),
+        host=wire_hardware.pack_host(facts.host),
         engines_probed=facts.engines_probed,
         port_range=_pack_ports(facts.port_range),
         term=term,
         provision=map(_pack_install, facts.engine_installs),
         instance=instance,
         heartbeat_interval_ms=_pack_seconds(facts.heartbeat_s),
+        fabric_problems=map(texts.repaired, facts.fabric_problems),
+        warnings=map(texts.repaired, facts.warnings),
     )
     return pb.AgentMessage(register=register)
 
@@ -66,9 +65,9 @@ def unpack_facts(register: pb.Register) -> NodeFacts:
         mgmt_addr=register.mgmt_addr,
         agent_version=register.agent_version,
         labels=dict(register.labels),
-        gpus=tuple(map(_unpack_gpu, register.gpus)),
-        fabrics=tuple(map(_unpack_fabric, register.fabrics)),
-        host=_unpack_host(register.host),
+        gpus=tuple(map(wire_hardware.unpack_gpu, register.gpus)),
+        fabrics=tuple(map(wire_hardware.unpack_fabric, register.fabrics)),
+        host=wire_hardware.unpack_host(register.host),
         memory_total_mb=register.memory_total_mb if register.HasField("memory_total_mb") else None,
         storage=tuple(map(_unpack_storage, register.storage)),
         weights=tuple(map(_unpack_weights, register.weights)),
@@ -81,6 +80,8 @@ def unpack_facts(register: pb.Register) -> NodeFacts:
             if register.HasField("heartbeat_interval_ms")
             else None
         ),
+        fabric_problems=tuple(register.fabric_problems),
+        warnings=tuple(register.warnings),
     )
 
 
@@ -104,6 +105,14 @@ def pack_heartbeat(*, node_id: str, beat: HeartbeatFacts) -> pb.AgentMessage:
         provision_changed=beat.engine_installs is not None,
         provision=map(_pack_install, beat.engine_installs or ()),
         shard_work=map(_pack_work, beat.shard_work),
+        gpu_gauges={i: wire_hardware.pack_gauges(g) for i, g in beat.gpu_gauges.items()},
+        gpus_changed=beat.gpus is not None,
+        gpus=map(wire_hardware.pack_gpu, beat.gpus or ()),
+        fabrics_changed=beat.fabrics is not None,
+        fabrics=map(wire_hardware.pack_fabric, beat.fabrics or ()),
+        fabric_problems=map(texts.repaired, beat.fabric_problems),
+        warnings_changed=beat.warnings is not None,
+        warnings=map(texts.repaired, beat.warnings or ()),
     )
     return pb.AgentMessage(heartbeat=heartbeat)
 
@@ -121,79 +130,15 @@ def unpack_heartbeat(message: pb.Heartbeat) -> HeartbeatFacts:
             tuple(map(_unpack_install, message.provision)) if message.provision_changed else None
         ),
         shard_work=tuple(map(_unpack_work, message.shard_work)),
-    )
-
-
-def _pack_gpu(gpu: Gpu) -> pb.GPU:
-    return pb.GPU(
-        index=gpu.index,
-        uuid=gpu.uuid,
-        name=gpu.name,
-        memory_total_mb=gpu.memory_total_mib,
-        memory_used_mb=gpu.memory_used_mib,
-        compute_capability=gpu.compute_capability,
-        numa_node=gpu.numa_node,
-        pci_bus_id=gpu.pci_bus_id,
-        driver_version=gpu.driver_version,
-        cuda_version=gpu.cuda_version,
-        nvlink_peers=gpu.nvlink_peers,
-        problems=map(texts.repaired, gpu.problems),
-        temperature_c=gpu.temperature_c,
-        ecc_errors=gpu.ecc_errors,
-        utilization_percent=gpu.utilization_percent,
-    )
-
-
-def _unpack_gpu(gpu: pb.GPU) -> Gpu:
-    return Gpu(
-        index=gpu.index,
-        uuid=gpu.uuid,
-        name=gpu.name,
-        memory_total_mib=gpu.memory_total_mb if gpu.HasField("memory_total_mb") else None,
-        memory_used_mib=gpu.memory_used_mb if gpu.HasField("memory_used_mb") else None,
-        utilization_percent=(
-            gpu.utilization_percent if gpu.HasField("utilization_percent") else None
+        gpu_gauges={i: wire_hardware.unpack_gauges(g) for i, g in message.gpu_gauges.items()},
+        gpus=tuple(map(wire_hardware.unpack_gpu, message.gpus)) if message.gpus_changed else None,
+        fabrics=(
+            tuple(map(wire_hardware.unpack_fabric, message.fabrics))
+            if message.fabrics_changed
+            else None
         ),
-        compute_capability=gpu.compute_capability,
-        numa_node=gpu.numa_node if gpu.HasField("numa_node") else None,
-        pci_bus_id=gpu.pci_bus_id,
-        driver_version=gpu.driver_version,
-        cuda_version=gpu.cuda_version,
-        nvlink_peers=tuple(gpu.nvlink_peers),
-        ecc_errors=gpu.ecc_errors if gpu.HasField("ecc_errors") else None,
-        temperature_c=gpu.temperature_c if gpu.HasField("temperature_c") else None,
-        problems=tuple(gpu.problems),
-    )
-
-
-def _pack_fabric(fabric: Fabric) -> pb.FabricAttachment:
-    return pb.FabricAttachment(fabric=fabric.name, hcas=fabric.hcas, rate_gbps=fabric.rate_gbps)
-
-
-def _unpack_fabric(fabric: pb.FabricAttachment) -> Fabric:
-    rate = fabric.rate_gbps if fabric.HasField("rate_gbps") else None
-    return Fabric(name=fabric.fabric, hcas=tuple(fabric.hcas), rate_gbps=rate)
-
-
-def _pack_host(host: Host) -> pb.Host:
-    return pb.Host(
-        os_id=host.os_id,
-        os_version=host.os_version,
-        os_codename=host.os_codename,
-        arch=host.arch,
-        cpu_flags=host.cpu_flags,
-        nvidia_driver=host.nvidia_driver,
-    )
-
-
-def _unpack_host(host: pb.Host) -> Host:
-    return Host(
-        os_id=host.os_id,
-        os_version=host.os_version,
-        os_codename=host.os_codename,
-        arch=host.arch,
-        cpu_flags=tuple(host.cpu_flags),
-        nvidia_driver=host.nvidia_driver,
+        fabric_problems=tuple(message.fabric_problems),
+        warnings=tuple(message.warnings) if message.warnings_changed else None,
     )
 
 

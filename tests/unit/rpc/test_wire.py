@@ -10,11 +10,13 @@ from llmgw.domain.nodes import (
     EngineInstall,
     Fabric,
     Gpu,
+    GpuGauges,
     HeartbeatFacts,
     Host,
     InstallState,
     LocalWeights,
     NodeFacts,
+    NumaNode,
     Storage,
 )
 from llmgw.domain.replicas import (
@@ -49,7 +51,7 @@ WEIGHTS = st.builds(LocalWeights, path=TEXT, size_bytes=INT64, is_shared=st.bool
 STORAGE = st.builds(
     Storage, path=TEXT, free_bytes=INT64, total_bytes=INT64, is_shared=st.booleans()
 )
-FABRICS = st.builds(Fabric, name=TEXT, hcas=some(TEXT), rate_gbps=maybe(INT32))
+FABRICS = st.builds(Fabric, name=TEXT, hcas=some(TEXT), rate_gbps=maybe(INT32), link_layer=TEXT)
 GPUS = st.builds(
     Gpu,
     index=INT32,
@@ -63,11 +65,21 @@ GPUS = st.builds(
     pci_bus_id=TEXT,
     driver_version=TEXT,
     cuda_version=TEXT,
-    nvlink_peers=some(INT32),
+    nvlink_peers=maybe(some(INT32)),
     ecc_errors=maybe(INT64),
     temperature_c=maybe(INT32),
+    power_watts=maybe(INT32),
+    power_limit_watts=maybe(INT32),
+    mig_instances=some(TEXT),
     problems=some(TEXT),
 )
+GAUGES = st.builds(
+    GpuGauges,
+    utilization_percent=maybe(INT32),
+    temperature_c=maybe(INT32),
+    power_watts=maybe(INT32),
+)
+NUMA = st.builds(NumaNode, number=INT32, cpus=TEXT, memory_total_mb=maybe(INT64))
 HOSTS = st.builds(
     Host,
     os_id=TEXT,
@@ -76,6 +88,9 @@ HOSTS = st.builds(
     arch=TEXT,
     cpu_flags=some(TEXT),
     nvidia_driver=TEXT,
+    cpu_model=TEXT,
+    cpu_threads=maybe(INT32),
+    numa_nodes=some(NUMA),
 )
 INSTALLS = st.builds(
     EngineInstall,
@@ -95,6 +110,8 @@ FACTS = st.builds(
     labels=PAIRS,
     gpus=some(GPUS),
     fabrics=some(FABRICS),
+    fabric_problems=some(TEXT),
+    warnings=some(TEXT),
     host=HOSTS,
     memory_total_mb=maybe(INT64),
     storage=some(STORAGE),
@@ -121,6 +138,11 @@ BEATS = st.builds(
     engine_versions=maybe(PAIRS),
     engine_installs=maybe(some(INSTALLS)),
     shard_work=some(WORK),
+    gpu_gauges=st.dictionaries(INT32, GAUGES, max_size=3),
+    gpus=maybe(some(GPUS)),
+    fabrics=maybe(some(FABRICS)),
+    fabric_problems=some(TEXT),
+    warnings=maybe(some(TEXT)),
 )
 RUNNING = st.builds(
     RunningShard,

@@ -31,6 +31,7 @@ class FabricOut(FromView):
     name: str
     hcas: tuple[str, ...]
     rate_gbps: int | None
+    link_layer: str = Field(description="InfiniBand, or Ethernet for RoCE; empty: not said.")
 
 
 class StorageOut(FromView):
@@ -50,6 +51,14 @@ class WeightsOut(FromView):
     is_shared: bool
 
 
+class NumaNodeOut(FromView):
+    """Processors and memory that are near each other."""
+
+    number: int
+    cpus: str = Field(description="As the kernel writes them, such as 0-31,64-95.")
+    memory_total_mb: int | None
+
+
 class HostOut(FromView):
     """Operating system and processor; empty where the node did not say."""
 
@@ -59,6 +68,9 @@ class HostOut(FromView):
     arch: str
     cpu_flags: tuple[str, ...]
     nvidia_driver: str
+    cpu_model: str
+    cpu_threads: int | None
+    numa_nodes: tuple[NumaNodeOut, ...]
 
 
 class EngineInstallOut(FromView):

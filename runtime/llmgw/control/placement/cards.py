@@ -24,7 +24,7 @@ def choose(*, gpus: Sequence[Gpu], free: Sequence[Gpu], count: int) -> tuple[int
 
 
 def _is_known(gpus: Sequence[Gpu]) -> bool:
-    """No links on any card means that nobody looked, not that there are none."""
+    """Without any link there is nothing to keep together, whether or not somebody looked."""
     return any(gpu.nvlink_peers for gpu in gpus)
 
 
@@ -32,7 +32,7 @@ def _domains(gpus: Sequence[Gpu]) -> Mapping[int, int]:
     """For each card the lowest index that it is linked to, over any number of links."""
     peers: dict[int, set[int]] = {gpu.index: set() for gpu in gpus}
     for gpu in gpus:
-        for peer in gpu.nvlink_peers:
+        for peer in gpu.nvlink_peers or ():
             if peer in peers:
                 peers[gpu.index].add(peer)
                 peers[peer].add(gpu.index)

@@ -202,6 +202,8 @@ class Register(_message.Message):
     PROVISION_FIELD_NUMBER: _builtins.int
     INSTANCE_FIELD_NUMBER: _builtins.int
     HEARTBEAT_INTERVAL_MS_FIELD_NUMBER: _builtins.int
+    FABRIC_PROBLEMS_FIELD_NUMBER: _builtins.int
+    WARNINGS_FIELD_NUMBER: _builtins.int
     node_id: _builtins.str
     hostname: _builtins.str
     mgmt_addr: _builtins.str
@@ -245,6 +247,14 @@ class Register(_message.Message):
     def provision(self) -> _containers.RepeatedCompositeFieldContainer[Global___ProvisionStatus]:
         """Engines that were installed here or should be, and how they stand; a named program is not among them."""
 
+    @_builtins.property
+    def fabric_problems(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Why declared fabrics, or adapters of them, are not among the fabrics."""
+
+    @_builtins.property
+    def warnings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What an operator should know of the machine; nothing is kept from it for that."""
+
     def __init__(
         self,
         *,
@@ -267,10 +277,12 @@ class Register(_message.Message):
         provision: _abc.Iterable[Global___ProvisionStatus] | None = ...,
         instance: _builtins.str = ...,
         heartbeat_interval_ms: _builtins.int | None = ...,
+        fabric_problems: _abc.Iterable[_builtins.str] | None = ...,
+        warnings: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_heartbeat_interval_ms", b"_heartbeat_interval_ms", "_memory_total_mb", b"_memory_total_mb", "heartbeat_interval_ms", b"heartbeat_interval_ms", "host", b"host", "memory_total_mb", b"memory_total_mb", "port_range", b"port_range"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_heartbeat_interval_ms", b"_heartbeat_interval_ms", "_memory_total_mb", b"_memory_total_mb", "agent_version", b"agent_version", "engine_versions", b"engine_versions", "engines_probed", b"engines_probed", "fabrics", b"fabrics", "gpus", b"gpus", "heartbeat_interval_ms", b"heartbeat_interval_ms", "host", b"host", "hostname", b"hostname", "instance", b"instance", "labels", b"labels", "memory_total_mb", b"memory_total_mb", "mgmt_addr", b"mgmt_addr", "node_id", b"node_id", "port_range", b"port_range", "provision", b"provision", "running_shards", b"running_shards", "storage", b"storage", "term", b"term", "weights", b"weights"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_heartbeat_interval_ms", b"_heartbeat_interval_ms", "_memory_total_mb", b"_memory_total_mb", "agent_version", b"agent_version", "engine_versions", b"engine_versions", "engines_probed", b"engines_probed", "fabric_problems", b"fabric_problems", "fabrics", b"fabrics", "gpus", b"gpus", "heartbeat_interval_ms", b"heartbeat_interval_ms", "host", b"host", "hostname", b"hostname", "instance", b"instance", "labels", b"labels", "memory_total_mb", b"memory_total_mb", "mgmt_addr", b"mgmt_addr", "node_id", b"node_id", "port_range", b"port_range", "provision", b"provision", "running_shards", b"running_shards", "storage", b"storage", "term", b"term", "warnings", b"warnings", "weights", b"weights"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__heartbeat_interval_ms: _TypeAlias = _typing.Literal["heartbeat_interval_ms"]  # noqa: Y015
     _WhichOneofArgType__heartbeat_interval_ms: _TypeAlias = _typing.Literal["_heartbeat_interval_ms", b"_heartbeat_interval_ms"]  # noqa: Y015
@@ -315,14 +327,21 @@ class Host(_message.Message):
     ARCH_FIELD_NUMBER: _builtins.int
     CPU_FLAGS_FIELD_NUMBER: _builtins.int
     NVIDIA_DRIVER_FIELD_NUMBER: _builtins.int
+    CPU_MODEL_FIELD_NUMBER: _builtins.int
+    CPU_THREADS_FIELD_NUMBER: _builtins.int
+    NUMA_NODES_FIELD_NUMBER: _builtins.int
     os_id: _builtins.str
     os_version: _builtins.str
     os_codename: _builtins.str
     arch: _builtins.str
     """Debian's spelling: amd64, arm64."""
     nvidia_driver: _builtins.str
+    cpu_model: _builtins.str
+    cpu_threads: _builtins.int
     @_builtins.property
     def cpu_flags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def numa_nodes(self) -> _containers.RepeatedCompositeFieldContainer[Global___NumaNode]: ...
     def __init__(
         self,
         *,
@@ -332,14 +351,48 @@ class Host(_message.Message):
         arch: _builtins.str = ...,
         cpu_flags: _abc.Iterable[_builtins.str] | None = ...,
         nvidia_driver: _builtins.str = ...,
+        cpu_model: _builtins.str = ...,
+        cpu_threads: _builtins.int | None = ...,
+        numa_nodes: _abc.Iterable[Global___NumaNode] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_cpu_threads", b"_cpu_threads", "cpu_threads", b"cpu_threads"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arch", b"arch", "cpu_flags", b"cpu_flags", "nvidia_driver", b"nvidia_driver", "os_codename", b"os_codename", "os_id", b"os_id", "os_version", b"os_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cpu_threads", b"_cpu_threads", "arch", b"arch", "cpu_flags", b"cpu_flags", "cpu_model", b"cpu_model", "cpu_threads", b"cpu_threads", "numa_nodes", b"numa_nodes", "nvidia_driver", b"nvidia_driver", "os_codename", b"os_codename", "os_id", b"os_id", "os_version", b"os_version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__cpu_threads: _TypeAlias = _typing.Literal["cpu_threads"]  # noqa: Y015
+    _WhichOneofArgType__cpu_threads: _TypeAlias = _typing.Literal["_cpu_threads", b"_cpu_threads"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__cpu_threads) -> _WhichOneofReturnType__cpu_threads | None: ...
 
 Global___Host: _TypeAlias = Host  # noqa: Y015
+
+@_typing.final
+class NumaNode(_message.Message):
+    """Processors and memory that are near each other; cpus as the kernel writes them ("0-31,64-95")."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NUMBER_FIELD_NUMBER: _builtins.int
+    CPUS_FIELD_NUMBER: _builtins.int
+    MEMORY_TOTAL_MB_FIELD_NUMBER: _builtins.int
+    number: _builtins.int
+    cpus: _builtins.str
+    memory_total_mb: _builtins.int
+    def __init__(
+        self,
+        *,
+        number: _builtins.int = ...,
+        cpus: _builtins.str = ...,
+        memory_total_mb: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_memory_total_mb", b"_memory_total_mb", "memory_total_mb", b"memory_total_mb"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_memory_total_mb", b"_memory_total_mb", "cpus", b"cpus", "memory_total_mb", b"memory_total_mb", "number", b"number"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__memory_total_mb: _TypeAlias = _typing.Literal["memory_total_mb"]  # noqa: Y015
+    _WhichOneofArgType__memory_total_mb: _TypeAlias = _typing.Literal["_memory_total_mb", b"_memory_total_mb"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__memory_total_mb) -> _WhichOneofReturnType__memory_total_mb | None: ...
+
+Global___NumaNode: _TypeAlias = NumaNode  # noqa: Y015
 
 @_typing.final
 class GPU(_message.Message):
@@ -360,6 +413,10 @@ class GPU(_message.Message):
     TEMPERATURE_C_FIELD_NUMBER: _builtins.int
     ECC_ERRORS_FIELD_NUMBER: _builtins.int
     UTILIZATION_PERCENT_FIELD_NUMBER: _builtins.int
+    NVLINK_KNOWN_FIELD_NUMBER: _builtins.int
+    POWER_WATTS_FIELD_NUMBER: _builtins.int
+    POWER_LIMIT_WATTS_FIELD_NUMBER: _builtins.int
+    MIG_INSTANCES_FIELD_NUMBER: _builtins.int
     index: _builtins.int
     uuid: _builtins.str
     name: _builtins.str
@@ -375,11 +432,19 @@ class GPU(_message.Message):
     ecc_errors: _builtins.int
     """Uncorrected, since the driver was loaded."""
     utilization_percent: _builtins.int
+    nvlink_known: _builtins.bool
+    """Makes empty nvlink_peers mean "has none" instead of "nobody could look"."""
+    power_watts: _builtins.int
+    power_limit_watts: _builtins.int
     @_builtins.property
     def nvlink_peers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     @_builtins.property
     def problems(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Any entry keeps the card out of placement."""
+
+    @_builtins.property
+    def mig_instances(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Parts that the card is cut into."""
 
     def __init__(
         self,
@@ -399,10 +464,14 @@ class GPU(_message.Message):
         temperature_c: _builtins.int | None = ...,
         ecc_errors: _builtins.int | None = ...,
         utilization_percent: _builtins.int | None = ...,
+        nvlink_known: _builtins.bool = ...,
+        power_watts: _builtins.int | None = ...,
+        power_limit_watts: _builtins.int | None = ...,
+        mig_instances: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_ecc_errors", b"_ecc_errors", "_memory_total_mb", b"_memory_total_mb", "_memory_used_mb", b"_memory_used_mb", "_numa_node", b"_numa_node", "_temperature_c", b"_temperature_c", "_utilization_percent", b"_utilization_percent", "ecc_errors", b"ecc_errors", "memory_total_mb", b"memory_total_mb", "memory_used_mb", b"memory_used_mb", "numa_node", b"numa_node", "temperature_c", b"temperature_c", "utilization_percent", b"utilization_percent"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_ecc_errors", b"_ecc_errors", "_memory_total_mb", b"_memory_total_mb", "_memory_used_mb", b"_memory_used_mb", "_numa_node", b"_numa_node", "_power_limit_watts", b"_power_limit_watts", "_power_watts", b"_power_watts", "_temperature_c", b"_temperature_c", "_utilization_percent", b"_utilization_percent", "ecc_errors", b"ecc_errors", "memory_total_mb", b"memory_total_mb", "memory_used_mb", b"memory_used_mb", "numa_node", b"numa_node", "power_limit_watts", b"power_limit_watts", "power_watts", b"power_watts", "temperature_c", b"temperature_c", "utilization_percent", b"utilization_percent"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ecc_errors", b"_ecc_errors", "_memory_total_mb", b"_memory_total_mb", "_memory_used_mb", b"_memory_used_mb", "_numa_node", b"_numa_node", "_temperature_c", b"_temperature_c", "_utilization_percent", b"_utilization_percent", "compute_capability", b"compute_capability", "cuda_version", b"cuda_version", "driver_version", b"driver_version", "ecc_errors", b"ecc_errors", "index", b"index", "memory_total_mb", b"memory_total_mb", "memory_used_mb", b"memory_used_mb", "name", b"name", "numa_node", b"numa_node", "nvlink_peers", b"nvlink_peers", "pci_bus_id", b"pci_bus_id", "problems", b"problems", "temperature_c", b"temperature_c", "utilization_percent", b"utilization_percent", "uuid", b"uuid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ecc_errors", b"_ecc_errors", "_memory_total_mb", b"_memory_total_mb", "_memory_used_mb", b"_memory_used_mb", "_numa_node", b"_numa_node", "_power_limit_watts", b"_power_limit_watts", "_power_watts", b"_power_watts", "_temperature_c", b"_temperature_c", "_utilization_percent", b"_utilization_percent", "compute_capability", b"compute_capability", "cuda_version", b"cuda_version", "driver_version", b"driver_version", "ecc_errors", b"ecc_errors", "index", b"index", "memory_total_mb", b"memory_total_mb", "memory_used_mb", b"memory_used_mb", "mig_instances", b"mig_instances", "name", b"name", "numa_node", b"numa_node", "nvlink_known", b"nvlink_known", "nvlink_peers", b"nvlink_peers", "pci_bus_id", b"pci_bus_id", "power_limit_watts", b"power_limit_watts", "power_watts", b"power_watts", "problems", b"problems", "temperature_c", b"temperature_c", "utilization_percent", b"utilization_percent", "uuid", b"uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__ecc_errors: _TypeAlias = _typing.Literal["ecc_errors"]  # noqa: Y015
     _WhichOneofArgType__ecc_errors: _TypeAlias = _typing.Literal["_ecc_errors", b"_ecc_errors"]  # noqa: Y015
@@ -412,6 +481,10 @@ class GPU(_message.Message):
     _WhichOneofArgType__memory_used_mb: _TypeAlias = _typing.Literal["_memory_used_mb", b"_memory_used_mb"]  # noqa: Y015
     _WhichOneofReturnType__numa_node: _TypeAlias = _typing.Literal["numa_node"]  # noqa: Y015
     _WhichOneofArgType__numa_node: _TypeAlias = _typing.Literal["_numa_node", b"_numa_node"]  # noqa: Y015
+    _WhichOneofReturnType__power_limit_watts: _TypeAlias = _typing.Literal["power_limit_watts"]  # noqa: Y015
+    _WhichOneofArgType__power_limit_watts: _TypeAlias = _typing.Literal["_power_limit_watts", b"_power_limit_watts"]  # noqa: Y015
+    _WhichOneofReturnType__power_watts: _TypeAlias = _typing.Literal["power_watts"]  # noqa: Y015
+    _WhichOneofArgType__power_watts: _TypeAlias = _typing.Literal["_power_watts", b"_power_watts"]  # noqa: Y015
     _WhichOneofReturnType__temperature_c: _TypeAlias = _typing.Literal["temperature_c"]  # noqa: Y015
     _WhichOneofArgType__temperature_c: _TypeAlias = _typing.Literal["_temperature_c", b"_temperature_c"]  # noqa: Y015
     _WhichOneofReturnType__utilization_percent: _TypeAlias = _typing.Literal["utilization_percent"]  # noqa: Y015
@@ -424,6 +497,10 @@ class GPU(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__memory_used_mb) -> _WhichOneofReturnType__memory_used_mb | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__numa_node) -> _WhichOneofReturnType__numa_node | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__power_limit_watts) -> _WhichOneofReturnType__power_limit_watts | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__power_watts) -> _WhichOneofReturnType__power_watts | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__temperature_c) -> _WhichOneofReturnType__temperature_c | None: ...
     @_typing.overload
@@ -440,9 +517,12 @@ class FabricAttachment(_message.Message):
     FABRIC_FIELD_NUMBER: _builtins.int
     HCAS_FIELD_NUMBER: _builtins.int
     RATE_GBPS_FIELD_NUMBER: _builtins.int
+    LINK_LAYER_FIELD_NUMBER: _builtins.int
     fabric: _builtins.str
     rate_gbps: _builtins.int
     """The slowest adapter's best active port."""
+    link_layer: _builtins.str
+    """"InfiniBand", or "Ethernet" for RoCE; empty: not said."""
     @_builtins.property
     def hcas(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
@@ -451,10 +531,11 @@ class FabricAttachment(_message.Message):
         fabric: _builtins.str = ...,
         hcas: _abc.Iterable[_builtins.str] | None = ...,
         rate_gbps: _builtins.int | None = ...,
+        link_layer: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_rate_gbps", b"_rate_gbps", "rate_gbps", b"rate_gbps"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_rate_gbps", b"_rate_gbps", "fabric", b"fabric", "hcas", b"hcas", "rate_gbps", b"rate_gbps"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_rate_gbps", b"_rate_gbps", "fabric", b"fabric", "hcas", b"hcas", "link_layer", b"link_layer", "rate_gbps", b"rate_gbps"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__rate_gbps: _TypeAlias = _typing.Literal["rate_gbps"]  # noqa: Y015
     _WhichOneofArgType__rate_gbps: _TypeAlias = _typing.Literal["_rate_gbps", b"_rate_gbps"]  # noqa: Y015
@@ -563,6 +644,27 @@ class Heartbeat(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class GpuGaugesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.int
+        @_builtins.property
+        def value(self) -> Global___GpuGauges: ...
+        def __init__(
+            self,
+            *,
+            key: _builtins.int = ...,
+            value: Global___GpuGauges | None = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     NODE_ID_FIELD_NUMBER: _builtins.int
     GPU_MEMORY_USED_MB_FIELD_NUMBER: _builtins.int
     NEW_PROBLEMS_FIELD_NUMBER: _builtins.int
@@ -575,12 +677,24 @@ class Heartbeat(_message.Message):
     PROVISION_CHANGED_FIELD_NUMBER: _builtins.int
     PROVISION_FIELD_NUMBER: _builtins.int
     SHARD_WORK_FIELD_NUMBER: _builtins.int
+    GPU_GAUGES_FIELD_NUMBER: _builtins.int
+    GPUS_CHANGED_FIELD_NUMBER: _builtins.int
+    GPUS_FIELD_NUMBER: _builtins.int
+    FABRICS_CHANGED_FIELD_NUMBER: _builtins.int
+    FABRICS_FIELD_NUMBER: _builtins.int
+    FABRIC_PROBLEMS_FIELD_NUMBER: _builtins.int
+    WARNINGS_CHANGED_FIELD_NUMBER: _builtins.int
+    WARNINGS_FIELD_NUMBER: _builtins.int
     node_id: _builtins.str
     weights_changed: _builtins.bool
     """Each list is meant only when its flag is set, so that an empty list can be the truth."""
     memory_total_mb: _builtins.int
     engines_changed: _builtins.bool
     provision_changed: _builtins.bool
+    gpus_changed: _builtins.bool
+    """These lists too are meant only when their flags are set."""
+    fabrics_changed: _builtins.bool
+    warnings_changed: _builtins.bool
     @_builtins.property
     def gpu_memory_used_mb(self) -> _containers.ScalarMap[_builtins.int, _builtins.int]:
         """By card index; a card that could not be read is left out."""
@@ -601,6 +715,18 @@ class Heartbeat(_message.Message):
     def shard_work(self) -> _containers.RepeatedCompositeFieldContainer[Global___ShardWork]:
         """One for each live shard whose work could be measured; one that is left out says nothing about its shard."""
 
+    @_builtins.property
+    def gpu_gauges(self) -> _containers.MessageMap[_builtins.int, Global___GpuGauges]:
+        """By card index; a card that could not be read is left out."""
+
+    @_builtins.property
+    def gpus(self) -> _containers.RepeatedCompositeFieldContainer[Global___GPU]: ...
+    @_builtins.property
+    def fabrics(self) -> _containers.RepeatedCompositeFieldContainer[Global___FabricAttachment]: ...
+    @_builtins.property
+    def fabric_problems(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def warnings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
         self,
         *,
@@ -616,16 +742,62 @@ class Heartbeat(_message.Message):
         provision_changed: _builtins.bool = ...,
         provision: _abc.Iterable[Global___ProvisionStatus] | None = ...,
         shard_work: _abc.Iterable[Global___ShardWork] | None = ...,
+        gpu_gauges: _abc.Mapping[_builtins.int, Global___GpuGauges] | None = ...,
+        gpus_changed: _builtins.bool = ...,
+        gpus: _abc.Iterable[Global___GPU] | None = ...,
+        fabrics_changed: _builtins.bool = ...,
+        fabrics: _abc.Iterable[Global___FabricAttachment] | None = ...,
+        fabric_problems: _abc.Iterable[_builtins.str] | None = ...,
+        warnings_changed: _builtins.bool = ...,
+        warnings: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_memory_total_mb", b"_memory_total_mb", "memory_total_mb", b"memory_total_mb"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_memory_total_mb", b"_memory_total_mb", "engine_versions", b"engine_versions", "engines_changed", b"engines_changed", "gpu_memory_used_mb", b"gpu_memory_used_mb", "memory_total_mb", b"memory_total_mb", "new_problems", b"new_problems", "node_id", b"node_id", "provision", b"provision", "provision_changed", b"provision_changed", "shard_work", b"shard_work", "storage", b"storage", "weights", b"weights", "weights_changed", b"weights_changed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_memory_total_mb", b"_memory_total_mb", "engine_versions", b"engine_versions", "engines_changed", b"engines_changed", "fabric_problems", b"fabric_problems", "fabrics", b"fabrics", "fabrics_changed", b"fabrics_changed", "gpu_gauges", b"gpu_gauges", "gpu_memory_used_mb", b"gpu_memory_used_mb", "gpus", b"gpus", "gpus_changed", b"gpus_changed", "memory_total_mb", b"memory_total_mb", "new_problems", b"new_problems", "node_id", b"node_id", "provision", b"provision", "provision_changed", b"provision_changed", "shard_work", b"shard_work", "storage", b"storage", "warnings", b"warnings", "warnings_changed", b"warnings_changed", "weights", b"weights", "weights_changed", b"weights_changed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__memory_total_mb: _TypeAlias = _typing.Literal["memory_total_mb"]  # noqa: Y015
     _WhichOneofArgType__memory_total_mb: _TypeAlias = _typing.Literal["_memory_total_mb", b"_memory_total_mb"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__memory_total_mb) -> _WhichOneofReturnType__memory_total_mb | None: ...
 
 Global___Heartbeat: _TypeAlias = Heartbeat  # noqa: Y015
+
+@_typing.final
+class GpuGauges(_message.Message):
+    """What moves on a card from beat to beat, beside its memory."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    UTILIZATION_PERCENT_FIELD_NUMBER: _builtins.int
+    TEMPERATURE_C_FIELD_NUMBER: _builtins.int
+    POWER_WATTS_FIELD_NUMBER: _builtins.int
+    utilization_percent: _builtins.int
+    temperature_c: _builtins.int
+    power_watts: _builtins.int
+    def __init__(
+        self,
+        *,
+        utilization_percent: _builtins.int | None = ...,
+        temperature_c: _builtins.int | None = ...,
+        power_watts: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_power_watts", b"_power_watts", "_temperature_c", b"_temperature_c", "_utilization_percent", b"_utilization_percent", "power_watts", b"power_watts", "temperature_c", b"temperature_c", "utilization_percent", b"utilization_percent"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_power_watts", b"_power_watts", "_temperature_c", b"_temperature_c", "_utilization_percent", b"_utilization_percent", "power_watts", b"power_watts", "temperature_c", b"temperature_c", "utilization_percent", b"utilization_percent"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__power_watts: _TypeAlias = _typing.Literal["power_watts"]  # noqa: Y015
+    _WhichOneofArgType__power_watts: _TypeAlias = _typing.Literal["_power_watts", b"_power_watts"]  # noqa: Y015
+    _WhichOneofReturnType__temperature_c: _TypeAlias = _typing.Literal["temperature_c"]  # noqa: Y015
+    _WhichOneofArgType__temperature_c: _TypeAlias = _typing.Literal["_temperature_c", b"_temperature_c"]  # noqa: Y015
+    _WhichOneofReturnType__utilization_percent: _TypeAlias = _typing.Literal["utilization_percent"]  # noqa: Y015
+    _WhichOneofArgType__utilization_percent: _TypeAlias = _typing.Literal["_utilization_percent", b"_utilization_percent"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__power_watts) -> _WhichOneofReturnType__power_watts | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__temperature_c) -> _WhichOneofReturnType__temperature_c | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__utilization_percent) -> _WhichOneofReturnType__utilization_percent | None: ...
+
+Global___GpuGauges: _TypeAlias = GpuGauges  # noqa: Y015
 
 @_typing.final
 class ShardWork(_message.Message):
