@@ -16,7 +16,7 @@ from llmgw.gateway.metering import Meter
 from llmgw.gateway.picking import Picked
 from llmgw.gateway.receipts import Receipts
 from llmgw.gateway.relaying import Relay
-from llmgw.gateway.trail import Considered, Step
+from llmgw.gateway.trail import MOST_CANDIDATES, Considered, Step
 
 
 class Books:
@@ -55,7 +55,9 @@ class Books:
     ) -> None:
         """An endpoint was picked among these, or none could be."""
         endpoint_id = "" if picked is None else picked.choice.facts.endpoint_id
-        exchange.note(Step(self._now(), "decided", endpoint_id, candidates=considered))
+        exchange.note(
+            Step(self._now(), "decided", endpoint_id, candidates=considered[:MOST_CANDIDATES])
+        )
 
     def fell_back(self, exchange: Exchange, *, to: str, reason: str) -> None:
         """Another model takes a request from ``exchange.model_name``."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from llmgw.domain.routes import Endpoint, EndpointState
 from llmgw.gateway import picking
 from llmgw.gateway.picking import Picked
 from llmgw.gateway.scores import Choice, Wish
+from llmgw.gateway.trail import Considered
 
 
 class Reason(enum.StrEnum):
@@ -40,16 +40,6 @@ class Listed(Choice, Protocol):
 ListedT = TypeVar("ListedT", bound=Listed)
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """One owner in one decision: what it cost, the cheapest being chosen, or why it has no cost."""
-
-    endpoint_id: str
-    load: float
-    cost: float | None = None
-    reason: Reason | None = None
-
-
 def explain(
     owners: Iterable[ListedT],
     *,
@@ -57,7 +47,7 @@ def explain(
     now: float,
     wish: Wish,
     picked: Picked[ListedT] | None,
-) -> tuple[Candidate, ...]:
+) -> tuple[Considered, ...]:
     """All owners in this decision; affinity is in the costs."""
     costs: dict[str, float] = {}
     if picked is not None:
@@ -74,7 +64,7 @@ def explain(
             if reason is None:
                 is_peer = picked is not None and picked.choice.priority == one.priority
                 reason = Reason.NOT_DRAWN if is_peer else Reason.PRIORITY
-        candidates.append(Candidate(one.facts.endpoint_id, one.load(), cost, reason))
+        candidates.append(Considered(one.facts.endpoint_id, one.load(), cost, reason))
     return tuple(candidates)
 
 

@@ -1,20 +1,20 @@
 """Keep of each request that ended where it went and why, for whoever sent it: no text, bounded.
 
-``books`` hands every request in; ``local`` looks one up for ``GET /v1/requests/{id}``.  Receipts
-lie as lines of JSON in one block of memory that is written round and round: nothing for the
-collector to walk, and the worker does not grow while it fills.
+``books`` hands every request in; ``local`` looks one up for ``GET /v1/requests/{id}``.  Figures lie
+packed in one block of memory that is written round and round: nothing for the collector to walk,
+the worker does not grow while it fills, and words are made of them only for who asks.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
 import orjson
 
 from llmgw.gateway.exchange import Exchange
-from llmgw.gateway.trail import MOST_CANDIDATES, Considered, Step
+from llmgw.gateway.trail import Considered, Step
 from llmgw.gateway.usage import Usage
 
 MOST_BYTES = 65536
@@ -27,6 +27,35 @@ _EXPLAINED_A_SECOND = 40
 
 _AHEAD_S = 1.0
 
+_LENGTH_BITS = 20
+_LENGTH = (1 << _LENGTH_BITS) - 1
+
+
+class _Kept(msgspec.Struct, array_like=True):
+    """What is kept of an exchange, in the order in which ``_pack`` takes it."""
+
+    request_id: str
+    path: bytes
+    status: int
+    state: str
+    code: str | None
+    model_name: str
+    is_stream: bool
+    attempts: int
+    endpoint_id: str
+    started_at: float
+    first_sent_at: float
+    sent_at: float
+    first_byte_at: float
+    ended_at: float
+    usage: Usage | None
+    cut: str | None
+    trail: list[Step] | None
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(_Kept).decode
+
 
 class Receipts:
     """The receipts of one worker, as many as ``capacity_bytes`` hold."""
@@ -38,7 +67,8 @@ class Receipts:
     ) -> None:
         self._block = bytearray(b"\n" * capacity_bytes)
         self._at = 0
-        self._recent: dict[int, int] = {}  # where a receipt begins, by the hash of its id
+        # Where a receipt begins and how long it is, in one number, by the hash of its id.
+        self._recent: dict[int, int] = {}
         self._older: dict[int, int] = {}  # those of the round before
         self._now = now
         self._epoch_at = wall() - now()
@@ -54,67 +84,100 @@ class Receipts:
 
     def keep(self, exchange: Exchange) -> None:
         """Take the receipt of a request that has ended."""
-        line = _line(exchange, self._epoch_at)
-        if len(line) > MOST_BYTES:
-            exchange.trail = None
-            line = _line(exchange, self._epoch_at)
-        end = self._at + len(line)
+        packed = _pack(exchange)
+        length = len(packed)
+        begin = self._at
+        end = begin + length
         if end > len(self._block):
-            self._at, end = 0, len(line)
+            begin, end = 0, length
             self._older, self._recent = self._recent, {}
-        self._block[self._at : end] = line
-        self._recent[hash(exchange.request_id)] = self._at
+        self._block[begin:end] = packed
+        self._recent[hash(exchange.request_id)] = begin << _LENGTH_BITS | length
         self._at = end
 
     def find(self, request_id: str) -> bytes | None:
         """The receipt of the last request with this id, as JSON."""
         key = hash(request_id)
-        begin = self._recent.get(key)
-        if begin is None:
-            begin = self._older.get(key, -1)
-            if begin < self._at:
+        place = self._recent.get(key)
+        if place is None:
+            place = self._older.get(key, -1)
+            if place >> _LENGTH_BITS < self._at:
                 return None  # written over, or never there
-        line = bytes(self._block[begin : self._block.index(b"\n", begin)])
-        return line if line.startswith(b'{"id":%b,' % orjson.dumps(request_id)) else None
+        begin = place >> _LENGTH_BITS
+        kept = _decode(memoryview(self._block)[begin : begin + (place & _LENGTH)])
+        if kept.request_id != request_id:
+            return None
+        return orjson.dumps(_receipt(kept, self._epoch_at))
 
 
-def _line(exchange: Exchange, epoch_at: float) -> bytes:
-    receipt = _receipt(exchange, epoch_at)
+def _pack(exchange: Exchange) -> bytes:
+    figures = _figures(exchange)
     try:
-        return orjson.dumps(receipt) + b"\n"
-    except orjson.JSONEncodeError:  # some name is no UTF-8; the request must end all the same
-        return json.dumps(receipt, separators=(",", ":")).encode() + b"\n"
+        packed = _encode(figures)
+    except UnicodeEncodeError:  # some name is no text; the request must end all the same
+        packed = _encode([_as_text(one) if isinstance(one, str) else one for one in figures])
+    if len(packed) > MOST_BYTES:
+        exchange.trail = None
+        packed = _encode(_figures(exchange))
+    return packed
 
 
-def _receipt(exchange: Exchange, epoch_at: float) -> Mapping[str, Any]:
+def _figures(exchange: Exchange) -> tuple[object, ...]:
+    """In the order of ``_Kept``."""
+    return (
+        exchange.request_id,
+        exchange.path,
+        exchange.status,
+        exchange.state,
+        exchange.code,
+        exchange.model_name,
+        exchange.is_stream,
+        exchange.attempts,
+        exchange.endpoint_id,
+        exchange.started_at,
+        exchange.first_sent_at,
+        exchange.sent_at,
+        exchange.first_byte_at,
+        exchange.ended_at,
+        exchange.usage,
+        exchange.cut,
+        exchange.trail,
+    )
+
+
+def _as_text(name: str) -> str:
+    return name.encode("unicode_escape").decode()
+
+
+def _receipt(kept: _Kept, epoch_at: float) -> Mapping[str, Any]:
     """What is told of a request; what never was has no key."""
-    begun_at = exchange.started_at
+    begun_at = kept.started_at
     receipt: dict[str, Any] = {
-        "id": exchange.request_id,
+        "id": kept.request_id,
         "object": "request",
         "created": int(epoch_at + begun_at),
-        "path": exchange.path.decode(),
-        "status": exchange.status,
-        "state": exchange.state,
-        "total_ms": _ms(begun_at, exchange.ended_at),
+        "path": kept.path.decode(),
+        "status": kept.status,
+        "state": kept.state,
+        "total_ms": _ms(begun_at, kept.ended_at),
     }
-    if exchange.code is not None:
-        receipt["code"] = exchange.code
-    if exchange.model_name:
-        receipt |= {"model": exchange.model_name, "stream": exchange.is_stream}
-        receipt["attempts"] = exchange.attempts
-    if exchange.endpoint_id:
-        receipt["endpoint"] = exchange.endpoint_id
-    if exchange.first_sent_at:
-        receipt["queue_ms"] = _ms(begun_at, exchange.first_sent_at)
-    if exchange.first_byte_at:
-        receipt["ttft_ms"] = _ms(exchange.sent_at, exchange.first_byte_at)
-    if exchange.usage is not None:
-        receipt["usage"] = _cost(exchange.usage)
-    if exchange.cut is not None:
-        receipt["truncated"] = exchange.cut
-    if exchange.trail is not None:
-        receipt["steps"] = [_step(step, begun_at) for step in exchange.trail]
+    if kept.code is not None:
+        receipt["code"] = kept.code
+    if kept.model_name:
+        receipt |= {"model": kept.model_name, "stream": kept.is_stream}
+        receipt["attempts"] = kept.attempts
+    if kept.endpoint_id:
+        receipt["endpoint"] = kept.endpoint_id
+    if kept.first_sent_at:
+        receipt["queue_ms"] = _ms(begun_at, kept.first_sent_at)
+    if kept.first_byte_at:
+        receipt["ttft_ms"] = _ms(kept.sent_at, kept.first_byte_at)
+    if kept.usage is not None:
+        receipt["usage"] = _cost(kept.usage)
+    if kept.cut is not None:
+        receipt["truncated"] = kept.cut
+    if kept.trail is not None:
+        receipt["steps"] = [_step(step, begun_at) for step in kept.trail]
     return receipt
 
 
@@ -137,7 +200,7 @@ def _step(step: Step, begun_at: float) -> Mapping[str, Any]:
     if step.word:
         told["outcome"] = step.word
     if step.candidates:
-        told["candidates"] = [_candidate(one) for one in step.candidates[:MOST_CANDIDATES]]
+        told["candidates"] = [_candidate(one) for one in step.candidates]
     return told
 
 

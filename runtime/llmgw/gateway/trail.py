@@ -6,36 +6,19 @@ where a decision is explained and where something did not go as it should.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import msgspec
 
 MOST_STEPS = 32
 MOST_CANDIDATES = 16
 
 
-class Considered(Protocol):
-    """An owner in one decision: what it cost, or why it was not compared."""
+class Considered(msgspec.Struct, frozen=True):
+    """An owner in one decision: what it cost, or why it has no cost; the cheapest is chosen."""
 
-    @property
-    def endpoint_id(self) -> str:
-        """Its name."""
-        ...
-
-    @property
-    def load(self) -> float:
-        """Requests there."""
-        ...
-
-    @property
-    def cost(self) -> float | None:
-        """What the request would have cost there; the cheapest is chosen."""
-        ...
-
-    @property
-    def reason(self) -> str | None:
-        """Why it has no cost."""
-        ...
+    endpoint_id: str
+    load: float
+    cost: float | None = None
+    reason: str | None = None
 
 
 class Step(msgspec.Struct, frozen=True):
