@@ -146,7 +146,7 @@ def bench(
 async def _measured(driver: Driver, ramp: Ramp, slo: Slo) -> Outcome:
     async with driver:
         await driver.check()
-        with BenchProgress() as progress:
+        with BenchProgress.shown() as progress:
             return await run(
                 driver, ramp=ramp, slo=slo, on_begin=progress.begin, on_level=progress.level
             )

@@ -2,65 +2,35 @@
 
 from __future__ import annotations
 
-import sys
-from types import TracebackType
+import contextlib
+from collections.abc import Iterator
 from typing import IO, Self
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
 from llmgw.bench.run import Judged
-from llmgw.cli import bench_showing, plain
+from llmgw.cli import bench_showing, live_bars
+from llmgw.cli.live_bars import LiveBars
 
 
 class BenchProgress:
-    """A live view on ``stream``; use as a context manager."""
+    """See the module."""
 
-    def __init__(self, *, stream: IO[str] | None = None) -> None:
-        """Draw on ``stream`` (standard error by default, so that a result can be piped)."""
-        self._stream = stream or sys.stderr
-        console = Console(file=self._stream, highlight=False, markup=False, emoji=False)
-        self._bars = _bars(console) if console.is_terminal else None
+    def __init__(self, bars: LiveBars) -> None:
+        self._bars = bars
 
-    def __enter__(self) -> Self:
-        """Begin to draw."""
-        if self._bars:
-            self._bars.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        stack: TracebackType | None,
-    ) -> None:
-        """Clear the bar."""
-        if self._bars:
-            self._bars.stop()
+    @classmethod
+    @contextlib.contextmanager
+    def shown(cls, *, stream: IO[str] | None = None) -> Iterator[Self]:
+        """Show it as long as the block runs."""
+        with live_bars.live(stream=stream) as bars:
+            yield cls(bars)
 
     def begin(self, concurrency: int) -> None:
         """A level begins."""
-        if self._bars:
-            for task in self._bars.task_ids:
-                self._bars.remove_task(task)
-            self._bars.add_task(f"{concurrency} at once", total=None)
+        if progress := self._bars.progress:
+            for task in progress.task_ids:
+                progress.remove_task(task)
+            progress.add_task(f"{concurrency} at once", total=None)
 
     def level(self, one: Judged) -> None:
         """A level was judged."""
-        line = plain.one_line(bench_showing.level_line(one))
-        if self._bars:
-            self._bars.console.print(line)
-        else:
-            self._stream.write(line + "\n")
-            self._stream.flush()
-
-
-def _bars(console: Console) -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-        refresh_per_second=5,
-    )
+        self._bars.say(bench_showing.level_line(one))

@@ -6,18 +6,17 @@ writes plain lines, only where something changed, everywhere else.
 
 from __future__ import annotations
 
+import contextlib
 import posixpath
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import IO, Self
 from urllib.parse import urlsplit
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import Progress, TaskID
 
-from llmgw.cli import figures, plain
+from llmgw.cli import figures, live_bars, plain
+from llmgw.cli.live_bars import LiveBars
 from llmgw.domain.replicas import ShardState
 from llmgw.domain.views import ReplicaView, ShardView
 
@@ -76,36 +75,25 @@ def _stage(shard: ShardView, *, model: str) -> Stage:
 
 
 class LoadProgress:
-    """A live view of stages on ``stream``; use as a context manager and ``show`` at every look."""
+    """A live view of stages; ``show`` at every look."""
 
-    def __init__(self, *, stream: IO[str] | None = None) -> None:
-        """Draw on ``stream`` (standard error by default, so that a result can be piped)."""
-        self._stream = stream or sys.stderr
-        console = Console(file=self._stream, highlight=False, markup=False, emoji=False)
-        self._bars = _Bars(console) if console.is_terminal else None
+    def __init__(self, bars: LiveBars) -> None:
+        self._bars = bars
+        self._tasks: dict[tuple[str, str], TaskID] = {}
         self._said: dict[str, tuple[str, int]] = {}
 
-    def __enter__(self) -> Self:
-        """Begin to draw."""
-        if self._bars:
-            self._bars.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        stack: TracebackType | None,
-    ) -> None:
-        """Clear the bars."""
-        if self._bars:
-            self._bars.stop()
+    @classmethod
+    @contextlib.contextmanager
+    def shown(cls, *, stream: IO[str] | None = None) -> Iterator[Self]:
+        """Show it as long as the block runs."""
+        with live_bars.live("amount", stream=stream) as bars:
+            yield cls(bars)
 
     def show(self, replicas: Sequence[ReplicaView]) -> None:
         """Draw the present stages of these replicas."""
         present = [stage for replica in replicas for stage in stages(replica)]
-        if self._bars:
-            self._bars.draw(present)
+        if progress := self._bars.progress:
+            self._draw(progress, present)
             return
         for stage in present:
             self._say_once(stage.shard_id, stage.line, mark=(stage.text, _step(stage)))
@@ -118,11 +106,24 @@ class LoadProgress:
         if self._said.get(subject) == mark:
             return
         self._said[subject] = mark
-        if self._bars:
-            self._bars.say(plain.one_line(line))
-        else:
-            self._stream.write(plain.one_line(line) + "\n")
-            self._stream.flush()
+        self._bars.say(line)
+
+    def _draw(self, progress: Progress, present: Sequence[Stage]) -> None:
+        """One bar a shard; a stage without bytes pulses."""
+        keys = {(stage.shard_id, stage.text) for stage in present}
+        for gone in self._tasks.keys() - keys:
+            progress.remove_task(self._tasks.pop(gone))
+        for stage in present:
+            self._draw_one(progress, stage)
+
+    def _draw_one(self, progress: Progress, stage: Stage) -> None:
+        key = (stage.shard_id, stage.text)
+        done, total, amount = stage.done_bytes or 0, stage.total_bytes, stage.amount
+        if key in self._tasks:
+            progress.update(self._tasks[key], completed=done, total=total, amount=amount)
+            return
+        text = plain.one_line(stage.text)
+        self._tasks[key] = progress.add_task(text, completed=done, total=total, amount=amount)
 
 
 def _step(stage: Stage) -> int:
@@ -132,43 +133,3 @@ def _step(stage: Stage) -> int:
     if not stage.total_bytes:
         return stage.done_bytes // _UNMEASURED_STEP_BYTES
     return _STEPS * stage.done_bytes // stage.total_bytes
-
-
-class _Bars:
-    """One bar a shard; a stage without bytes pulses."""
-
-    def __init__(self, console: Console) -> None:
-        self._progress = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            TextColumn("{task.fields[amount]}", markup=False),
-            TimeElapsedColumn(),
-            console=console,
-            transient=True,
-        )
-        self._tasks: dict[tuple[str, str], TaskID] = {}
-
-    def start(self) -> None:
-        self._progress.start()
-
-    def stop(self) -> None:
-        self._progress.stop()
-
-    def say(self, line: str) -> None:
-        self._progress.console.print(line)
-
-    def draw(self, present: Sequence[Stage]) -> None:
-        keys = {(stage.shard_id, stage.text) for stage in present}
-        for gone in self._tasks.keys() - keys:
-            self._progress.remove_task(self._tasks.pop(gone))
-        for stage in present:
-            self._draw_one(stage)
-
-    def _draw_one(self, stage: Stage) -> None:
-        key = (stage.shard_id, stage.text)
-        done, total, amount = stage.done_bytes or 0, stage.total_bytes, stage.amount
-        if key in self._tasks:
-            self._progress.update(self._tasks[key], completed=done, total=total, amount=amount)
-            return
-        text = plain.one_line(stage.text)
-        self._tasks[key] = self._progress.add_task(text, completed=done, total=total, amount=amount)

@@ -167,7 +167,7 @@ async def _until_news(
     house: AllInOne, awaiting: Awaiting, *, told: Collection[str], retried: set[str]
 ) -> Look:
     """Draw the progress until another model serves or no more is to come."""
-    with LoadProgress() as progress:
+    with LoadProgress.shown() as progress:
         while True:
             seen = awaiting.look(house.models(), serves=house.serves, now=time.monotonic())
             if seen.is_over or not set(seen.serving) <= set(told):

@@ -32,7 +32,7 @@ def wait(asking: Asking, *, model: str, timeout_s: float) -> None:
     """Wait until MODEL has as many ready replicas as are wanted."""
     began = time.monotonic()
     answer = asking.client.model(model)
-    with LoadProgress() as progress:
+    with LoadProgress.shown() as progress:
         while not _serves(answer.value):
             if time.monotonic() - began >= timeout_s:
                 raise DeadlinePassed(_too_late(answer.value, timeout_s=timeout_s))

@@ -79,7 +79,7 @@ def test_shard_that_is_not_on_its_way_up_has_no_stage(state):
 
 def test_pipe_gets_a_line_for_each_tenth_and_each_change_of_stage():
     stream = io.StringIO()
-    with LoadProgress(stream=stream) as load:
+    with LoadProgress.shown(stream=stream) as load:
         for percent in range(0, 101, 2):
             load.show([fetching(4 * GIB * percent // 100)])
         load.show([with_shard(state=ShardState.LOADING)])
@@ -93,7 +93,7 @@ def test_pipe_gets_a_line_for_each_tenth_and_each_change_of_stage():
 
 def test_pipe_gets_a_line_for_each_256_mib_when_the_length_is_unknown():
     stream = io.StringIO()
-    with LoadProgress(stream=stream) as load:
+    with LoadProgress.shown(stream=stream) as load:
         for mib in range(0, 513, 64):
             load.show([fetching(mib * 1024**2, None)])
     assert len(stream.getvalue().splitlines()) == 3
@@ -101,7 +101,7 @@ def test_pipe_gets_a_line_for_each_256_mib_when_the_length_is_unknown():
 
 def test_note_is_said_once_in_a_row():
     stream = io.StringIO()
-    with LoadProgress(stream=stream) as load:
+    with LoadProgress.shown(stream=stream) as load:
         for text in ("a", "a", "b", "a"):
             load.note(text)
     assert stream.getvalue().splitlines() == ["a", "b", "a"]
@@ -111,7 +111,7 @@ def test_terminal_gets_a_bar(monkeypatch):
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLUMNS", "120")
     stream = Terminal()
-    with LoadProgress(stream=stream) as load:
+    with LoadProgress.shown(stream=stream) as load:
         load.show([FETCHING_REPLICA])
         load.note("beside the bar")
         load.show([with_shard(state=ShardState.LOADING)])
