@@ -22,7 +22,7 @@ from llmgw.domain.catalog import (
     Profile,
     Scaling,
 )
-from llmgw.errors import CatalogInvalid, Problem
+from llmgw.errors import CatalogInvalid, Invalid, Problem
 
 SHORTEST_STARTUP_S = 10.0
 SHORTEST_IDLE_S = 60.0
@@ -131,12 +131,8 @@ def _model(entry: Entry) -> Iterator[Problem]:
     path, model = entry.path, entry.model
     if not model.source:
         yield Problem(f"{path}.source", "is required")
-    elif model.source.startswith("hf:") and not weights.names_a_file(model.source):
-        yield Problem(
-            f"{path}.source",
-            f"{model.source!r} names no file; write hf:ORG/REPO/FILE, "
-            "or ORG/REPO alone for an engine that downloads by itself",
-        )
+    else:
+        yield from _source(f"{path}.source", model.source)
     if model.routing_profile and model.routing_profile not in ROUTING_PROFILES:
         yield Problem(
             f"{path}.routing_profile", _not_one_of(model.routing_profile, ROUTING_PROFILES)
@@ -149,6 +145,13 @@ def _model(entry: Entry) -> Iterator[Problem]:
     if model.scaling is not None:
         yield from _scaling(f"{path}.scaling", model.scaling)
     yield from _profiles(path, model)
+
+
+def _source(path: str, source: str) -> Iterator[Problem]:
+    try:
+        weights.check(source)
+    except Invalid as error:
+        yield Problem(path, error.message)
 
 
 def _not_one_of(written: str, legal: Iterable[str]) -> str:

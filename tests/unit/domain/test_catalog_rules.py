@@ -68,9 +68,9 @@ def test_models_may_fall_back_to_each_other():
     catalog_rules.build([model("a", fallbacks=("b",)), model("b", fallbacks=("a",))])
 
 
-@pytest.mark.parametrize("source", ["hf:org/repo", "hf:org", "hf:", "hf:org//x"])
-def test_hub_source_must_name_a_file(source):
-    assert "names no file" in problems(model("a", source=source))["models[0].source"]
+@pytest.mark.parametrize("source", ["hf:org", "hf:", "hf:org//x", "hf:org/repo:", "http://"])
+def test_source_that_is_written_wrongly_is_refused_with_how_to_write_it(source):
+    assert "write h" in problems(model("a", source=source))["models[0].source"]
 
 
 @pytest.mark.parametrize(
