@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from llmgw.domain.nodes import EngineInstall, HeartbeatFacts, LocalWeights, NodeFacts
+from llmgw.domain.nodes import (
+    EngineInstall,
+    Fabric,
+    Gpu,
+    HeartbeatFacts,
+    LocalWeights,
+    NodeFacts,
+)
 
 
 class Beats:
@@ -20,13 +27,21 @@ class Beats:
         self._weights: tuple[LocalWeights, ...] = registered.weights
         self._engine_versions: Mapping[str, str] = dict(registered.engine_versions)
         self._installs: tuple[EngineInstall, ...] = registered.engine_installs
+        self._gpus = _lasting(registered.gpus)
+        self._fabrics = _fabrics(registered.fabrics, registered.fabric_problems)
+        self._warnings: tuple[str, ...] = registered.warnings
         self._problems: frozenset[str] = frozenset()
 
     def news(self, reading: HeartbeatFacts) -> HeartbeatFacts:
         """The reading without the lists that are known already."""
         engines = reading.engine_versions
+        has_fabrics = _fabrics(reading.fabrics, reading.fabric_problems) == self._fabrics
         return replace(
             reading,
+            gpus=None if _lasting(reading.gpus) == self._gpus else reading.gpus,
+            fabrics=None if has_fabrics else reading.fabrics,
+            fabric_problems=() if has_fabrics else reading.fabric_problems,
+            warnings=None if reading.warnings == self._warnings else reading.warnings,
             weights=None if reading.weights == self._weights else reading.weights,
             engine_versions=None if engines == self._engine_versions else engines,
             engine_installs=(
@@ -43,4 +58,32 @@ class Beats:
             self._engine_versions = dict(beat.engine_versions)
         if beat.engine_installs is not None:
             self._installs = beat.engine_installs
+        if beat.gpus is not None:
+            self._gpus = _lasting(beat.gpus)
+        if beat.fabrics is not None:
+            self._fabrics = _fabrics(beat.fabrics, beat.fabric_problems)
+        if beat.warnings is not None:
+            self._warnings = beat.warnings
         self._problems |= frozenset(beat.new_problems)
+
+
+def _lasting(gpus: tuple[Gpu, ...] | None) -> tuple[Gpu, ...] | None:
+    """Cards without what moves from beat to beat, which the beat has a place of its own for."""
+    if gpus is None:
+        return None
+    return tuple(
+        replace(
+            gpu,
+            memory_used_mib=None,
+            utilization_percent=None,
+            temperature_c=None,
+            power_watts=None,
+        )
+        for gpu in gpus
+    )
+
+
+def _fabrics(
+    fabrics: tuple[Fabric, ...] | None, problems: tuple[str, ...]
+) -> tuple[tuple[Fabric, ...], tuple[str, ...]] | None:
+    return None if fabrics is None else (fabrics, problems)

@@ -116,7 +116,7 @@ def _gpu(gpu: Gpu, problems: tuple[str, ...]) -> Row:
             _with_unit(gpu.utilization_percent, " %"),
             _with_unit(gpu.temperature_c, " C"),
             gpu.compute_capability or None,
-            figures.listed([str(peer) for peer in gpu.nvlink_peers]),
+            figures.listed([str(peer) for peer in gpu.nvlink_peers or ()]),
             "ok" if not problems else "out of use",
         ),
         under=problems,

@@ -98,6 +98,7 @@ def _engines(node: NodeView) -> str | None:
 def _remarks(node: NodeView) -> list[str]:
     remarks = [_problem(gpu) for gpu in node.gpus if gpu.problems]
     remarks += [line for install in node.engine_installs if (line := _install(install))]
+    remarks += [*node.fabric_problems, *node.warnings]
     if node.flag_reason:
         remarks.append(f"{node.state}: {node.flag_reason}")
     if not node.is_connected:

@@ -38,6 +38,7 @@ class GpuView:
     memory_used_mib: int | None = None
     utilization_percent: int | None = None
     temperature_c: int | None = None
+    power_watts: int | None = None
     problems: tuple[str, ...] = ()
 
 
@@ -63,6 +64,8 @@ class NodeView:
     host: Host = field(default_factory=Host)
     gpus: tuple[GpuView, ...] = ()
     fabrics: tuple[Fabric, ...] = ()
+    fabric_problems: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     memory_total_mb: int | None = None
     memory_claimed_mb: int = 0
     memory_available_mb: int | None = None

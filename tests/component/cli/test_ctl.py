@@ -395,6 +395,17 @@ def test_an_engine_that_is_not_as_it_should_be_has_a_line_under_its_node(admin, 
     assert [i["state"] for i in node["engine_installs"]] == ["ready", "ready", "failed"]
 
 
+def test_what_is_wrong_with_fabrics_and_machine_stands_under_the_node(admin, fleet):
+    why = "fabric ib: adapter mlx5_1 has no active port: port 1 is INIT/LinkUp"
+    warned = "this processor offers no AVX2"
+    fleet.node_views = [
+        dataclasses.replace(GPU_NODE, gpus=(), fabric_problems=(why,), warnings=(warned,))
+    ]
+    assert ctl(admin, "nodes").stdout.splitlines()[2:] == [f"  {why}", f"  {warned}"]
+    node = json.loads(ctl(admin, "nodes", "--json").stdout)["nodes"][0]
+    assert (node["fabric_problems"], node["warnings"]) == ([why], [warned])
+
+
 # An operator's word on a node
 
 

@@ -7,6 +7,8 @@ from dataclasses import replace
 from llmgw.agent.beats import Beats
 from llmgw.domain.nodes import (
     EngineInstall,
+    Fabric,
+    Gpu,
     HeartbeatFacts,
     InstallState,
     LocalWeights,
@@ -64,3 +66,37 @@ def test_a_problem_is_said_once():
     trouble = replace(SAME, new_problems=("card 0: ECC",))
     beats.said(beats.news(trouble))
     assert beats.news(trouble).new_problems == ()
+
+
+CARD = Gpu(index=0, uuid="u", name="NVIDIA H200", memory_used_mib=4, power_watts=70)
+
+
+def test_cards_are_said_again_when_more_than_their_gauges_changed():
+    beats = Beats(replace(REGISTERED, gpus=(CARD,)))
+    busy = replace(CARD, memory_used_mib=9, power_watts=400, utilization_percent=99)
+    assert beats.news(replace(SAME, gpus=(busy,))).gpus is None
+    broken = replace(SAME, gpus=(replace(busy, problems=("Xid 79",)),))
+    assert beats.news(broken).gpus == broken.gpus
+    beats.said(beats.news(broken))
+    assert beats.news(broken).gpus is None
+    assert beats.news(replace(SAME, gpus=(busy,))).gpus == (busy,)
+
+
+def test_fabrics_and_what_is_wrong_with_them_are_said_when_either_changes():
+    fabrics = (Fabric(name="ib", hcas=("mlx5_0",)),)
+    beats = Beats(replace(REGISTERED, fabrics=fabrics))
+    assert beats.news(replace(SAME, fabrics=fabrics)).fabrics is None
+    assert beats.news(SAME).fabrics is None
+    worse = replace(SAME, fabrics=fabrics, fabric_problems=("fabric ib: mlx5_1 is gone",))
+    assert beats.news(worse) == replace(worse, weights=None, engine_versions=None)
+    beats.said(beats.news(worse))
+    assert (beats.news(worse).fabrics, beats.news(worse).fabric_problems) == (None, ())
+
+
+def test_warnings_are_said_when_they_change_and_when_they_end():
+    beats = Beats(REGISTERED)
+    warned = replace(SAME, warnings=("no AVX2",))
+    assert beats.news(replace(SAME, warnings=())).warnings is None
+    beats.said(beats.news(warned))
+    assert beats.news(warned).warnings is None
+    assert beats.news(replace(SAME, warnings=())).warnings == ()

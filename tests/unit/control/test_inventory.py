@@ -9,6 +9,8 @@ import pytest
 from llmgw.control.inventory import claims, fleet, liveness
 from llmgw.domain.nodes import (
     EngineInstall,
+    Fabric,
+    GpuGauges,
     HeartbeatFacts,
     InstallState,
     Liveness,
@@ -72,6 +74,43 @@ def test_heartbeat_replaces_only_what_it_says():
     grown = fleet.heard(before, HeartbeatFacts(memory_total_mb=2000, storage=storage), now=NOW)
     assert grown.facts.memory_total_mb == 2000
     assert grown.facts.storage == storage
+
+
+def test_card_that_breaks_after_registration_is_kept_out_of_use_until_it_is_well_again():
+    before = clusters.node("n1", gpus=2)
+    bad = (clusters.gpu(0), clusters.gpu(1, problems=("Xid 79",)))
+    broken = fleet.heard(before, HeartbeatFacts(gpus=bad), now=NOW)
+    assert [gpu.problems for gpu in broken.facts.gpus] == [(), ("Xid 79",)]
+    assert fleet.heard(broken, HeartbeatFacts(), now=NOW).facts.gpus == bad
+    assert not fleet.qualifies_anew(broken.facts, broken.facts)
+    well = fleet.heard(broken, HeartbeatFacts(gpus=before.facts.gpus), now=NOW)
+    assert [gpu.problems for gpu in well.facts.gpus] == [(), ()]
+    assert fleet.qualifies_anew(broken.facts, well.facts)
+
+
+def test_gauges_move_and_what_a_card_stops_telling_becomes_unknown():
+    before = clusters.node("n1", gpus=2)
+    gauges = {1: GpuGauges(utilization_percent=87, temperature_c=60, power_watts=450)}
+    beat = HeartbeatFacts(gpu_memory_used_mib={1: 9}, gpu_gauges=gauges)
+    after = fleet.heard(before, beat, now=NOW)
+    assert after.facts.gpus[0] == before.facts.gpus[0]
+    card = after.facts.gpus[1]
+    assert (card.memory_used_mib, card.utilization_percent, card.power_watts) == (9, 87, 450)
+    silent = fleet.heard(after, HeartbeatFacts(gpu_gauges={1: GpuGauges()}), now=NOW)
+    assert silent.facts.gpus[1].utilization_percent is None
+    assert not fleet.qualifies_anew(before.facts, after.facts)
+
+
+def test_fabric_that_goes_is_no_longer_offered_and_the_reason_stays_with_it():
+    before = clusters.node("n1", fabrics=["ib"])
+    why = ("fabric ib: adapter ib_0 has no active port: port 1 is INIT/LinkUp",)
+    gone = fleet.heard(before, HeartbeatFacts(fabrics=(), fabric_problems=why), now=NOW)
+    assert (gone.facts.fabrics, gone.facts.fabric_problems) == ((), why)
+    assert fleet.heard(gone, HeartbeatFacts(), now=NOW).facts.fabric_problems == why
+    back = fleet.heard(gone, HeartbeatFacts(fabrics=before.facts.fabrics), now=NOW)
+    assert back.facts.fabrics == (Fabric(name="ib", hcas=("ib_0",), rate_gbps=400),)
+    assert back.facts.fabric_problems == ()
+    assert fleet.qualifies_anew(gone.facts, back.facts)
 
 
 def test_engines_told_later_count_as_probed():

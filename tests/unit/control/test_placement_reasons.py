@@ -105,6 +105,12 @@ def one(**node):
             "fabric",
             ["no fabric"],
         ),
+        (
+            {"gpus": 4, "fabric_problems": ["fabric ib: adapter mlx5_0 has no active port"]},
+            clusters.wide_profile(),
+            "fabric",
+            ["no fabric", "adapter mlx5_0 has no active port"],
+        ),
         ({"port_range": (1, 0)}, clusters.profile(), "ports", ["1-0", "0 held by engines"]),
     ],
 )

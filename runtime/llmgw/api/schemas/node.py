@@ -22,6 +22,7 @@ class GpuOut(FromView):
     memory_used_mib: int | None
     utilization_percent: int | None
     temperature_c: int | None
+    power_watts: int | None
     problems: tuple[str, ...] = Field(description="Any entry keeps the card out of placement.")
 
 
@@ -102,6 +103,12 @@ class NodeOut(FromView):
     host: HostOut
     gpus: tuple[GpuOut, ...]
     fabrics: tuple[FabricOut, ...]
+    fabric_problems: tuple[str, ...] = Field(
+        description="Why declared fabrics, or adapters of them, are not among the fabrics."
+    )
+    warnings: tuple[str, ...] = Field(
+        description="What to know of the machine; nothing is kept from it for that."
+    )
     memory_total_mb: int | None
     memory_claimed_mb: int = Field(description="Promised to replicas by their profiles.")
     memory_available_mb: int | None

@@ -8,7 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from llmgw.domain.nodes import Gpu, HeartbeatFacts, Liveness, Node, NodeFacts, NodeTarget
+from llmgw.domain.nodes import (
+    Gpu,
+    GpuGauges,
+    HeartbeatFacts,
+    Liveness,
+    Node,
+    NodeFacts,
+    NodeTarget,
+)
 
 
 def registered(held: Node | None, facts: NodeFacts, *, now: float) -> Node:
@@ -29,6 +37,8 @@ def registered(held: Node | None, facts: NodeFacts, *, now: float) -> Node:
 def heard(node: Node, beat: HeartbeatFacts, *, now: float) -> Node:
     """The node after a heartbeat; what the beat does not say stays as it was."""
     facts = node.facts
+    gpus = facts.gpus if beat.gpus is None else beat.gpus
+    has_fabrics = beat.fabrics is not None
     return replace(
         node,
         last_seen_at=now,
@@ -36,7 +46,10 @@ def heard(node: Node, beat: HeartbeatFacts, *, now: float) -> Node:
         problems=tuple(dict.fromkeys((*node.problems, *beat.new_problems))),
         facts=replace(
             facts,
-            gpus=_with_memory_used(facts.gpus, beat.gpu_memory_used_mib),
+            gpus=_gauged(gpus, memory_used_mib=beat.gpu_memory_used_mib, gauges=beat.gpu_gauges),
+            fabrics=facts.fabrics if beat.fabrics is None else beat.fabrics,
+            fabric_problems=beat.fabric_problems if has_fabrics else facts.fabric_problems,
+            warnings=facts.warnings if beat.warnings is None else beat.warnings,
             storage=beat.storage or facts.storage,
             memory_total_mb=beat.memory_total_mb or facts.memory_total_mb,
             weights=facts.weights if beat.weights is None else beat.weights,
@@ -78,6 +91,8 @@ def qualifies_anew(before: NodeFacts, after: NodeFacts) -> bool:
     """Whether a heartbeat told something that may let a node take what it could not take."""
     return (
         before.engine_versions != after.engine_versions
+        or before.fabrics != after.fabrics
+        or _fitness(before.gpus) != _fitness(after.gpus)
         or before.memory_total_mb != after.memory_total_mb
         or before.weights != after.weights
     )
@@ -91,9 +106,30 @@ def excused(nodes: Mapping[str, Node], *, stalled_s: float, now: float) -> Mappi
     }
 
 
-def _with_memory_used(gpus: tuple[Gpu, ...], used_mib: Mapping[int, int]) -> tuple[Gpu, ...]:
-    if not used_mib:
-        return gpus
+def _fitness(gpus: tuple[Gpu, ...]) -> list[tuple[str, bool]]:
+    """Which cards there are, and whether each may be used."""
+    return [(gpu.uuid, not gpu.problems) for gpu in gpus]
+
+
+def _gauged(
+    gpus: tuple[Gpu, ...], *, memory_used_mib: Mapping[int, int], gauges: Mapping[int, GpuGauges]
+) -> tuple[Gpu, ...]:
+    """The cards with what a beat measured; one that it leaves out stays as it was."""
     return tuple(
-        replace(gpu, memory_used_mib=used_mib.get(gpu.index, gpu.memory_used_mib)) for gpu in gpus
+        replace(
+            _with_gauges(gpu, gauges.get(gpu.index)),
+            memory_used_mib=memory_used_mib.get(gpu.index, gpu.memory_used_mib),
+        )
+        for gpu in gpus
+    )
+
+
+def _with_gauges(gpu: Gpu, gauges: GpuGauges | None) -> Gpu:
+    if gauges is None:
+        return gpu
+    return replace(
+        gpu,
+        utilization_percent=gauges.utilization_percent,
+        temperature_c=gauges.temperature_c,
+        power_watts=gauges.power_watts,
     )

@@ -160,7 +160,7 @@ def _gpus(where: Site, need: Need) -> str | None:
 def _fabric(where: Site, need: Need) -> str | None:
     if not need.is_multi_node or fabric_names(where):
         return None
-    return reasons.NO_FABRIC
+    return reasons.no_fabric(where.node.facts.fabric_problems)
 
 
 def _ports(where: Site, need: Need) -> str | None:

@@ -11,7 +11,6 @@ from llmgw.control.inventory.claims import Claims
 from llmgw.domain.catalog import Profile
 from llmgw.domain.nodes import Gpu, Liveness, Node, Storage
 
-NO_FABRIC = "it reports no fabric, so it cannot share a replica with other nodes"
 NO_ADDRESS = "it reports no address on which an engine could be reached"
 NO_NODES = "no node has registered"
 _MOST_NAMED = 4
@@ -91,6 +90,12 @@ def ports(port_range: tuple[int, int], *, stray: AbstractSet[int], needed: int) 
         f"fewer than {needed} free port(s) in {first}-{last}, "
         f"{held} held by engines that have not confirmed their end"
     )
+
+
+def no_fabric(problems: Sequence[str]) -> str:
+    """It could not meet other nodes; ``problems`` are what its agent says of declared fabrics."""
+    said = f" ({_some(problems)})" if problems else ""
+    return f"it reports no fabric, so it cannot share a replica with other nodes{said}"
 
 
 def too_small(fabrics: Mapping[str, int], *, needed: int) -> str:

@@ -88,6 +88,8 @@ def _node(
         host=facts.host,
         gpus=tuple(_gpu(gpu, claims, node) for gpu in facts.gpus),
         fabrics=facts.fabrics,
+        fabric_problems=facts.fabric_problems,
+        warnings=facts.warnings,
         memory_total_mb=total_mb,
         memory_claimed_mb=claimed_mb,
         memory_available_mb=None if total_mb is None else total_mb - claimed_mb,
@@ -117,6 +119,7 @@ def _gpu(gpu: Gpu, claims: Claims, node: Node) -> GpuView:
         memory_used_mib=gpu.memory_used_mib,
         utilization_percent=gpu.utilization_percent,
         temperature_c=gpu.temperature_c,
+        power_watts=gpu.power_watts,
         problems=problems,
     )
 
