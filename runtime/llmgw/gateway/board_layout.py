@@ -11,7 +11,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-VERSION = 1
+VERSION = 2
 
 ROWS = 64
 """Workers at a time, those that leave included."""
@@ -23,7 +23,7 @@ HEADER_WORDS = 8
 ROWS_IN_USE = 0
 """One more than the highest row that a worker has or had; the server writes it."""
 
-SLOT_WORDS = 16
+SLOT_WORDS = 24
 KEY = 0
 """Which endpoint has the slot, 0 for none; the server writes it.
 
@@ -38,6 +38,14 @@ SEQUENCE = 4
 BULLETIN = 5
 BULLETIN_WORDS = 9
 """Key, scraped_at, running, waiting, kv, drain, capacity, flags, check."""
+EJECTED_AT = 14
+STALLED = 15
+"""1 where it was ejected because it answers and does nothing, 0 where it does not even answer."""
+
+WORKED_AT = 16
+"""When its agent last saw it at work; the server writes these two."""
+LOOKED_AT = 17
+"""When its agent last looked."""
 
 CELL_WORDS = 12
 INFLIGHT = 0
@@ -46,10 +54,11 @@ RESERVED = 1
 USED_AT = 3
 """Times are milliseconds of the monotonic clock; 0 is never."""
 PROGRESSED_AT = 4
-STREAK = 5
-FAILED_AT = 6
-SUCCEEDED_AT = 7
-OPENED_AT = 8
+BREAKER = 5
+BREAKER_WORDS = 5
+"""Number, opened_at, open_s, shape, check: what this worker last made or heard of the breaker."""
+PROBING_AT = 10
+"""When this worker began the probe that it has under way, and 1; 0 without any."""
 
 
 @dataclass(frozen=True, slots=True)

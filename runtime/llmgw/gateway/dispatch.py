@@ -35,7 +35,7 @@ _BETWEEN_ROUNDS = Backoff(base_s=0.3, max_s=6.0, jitter=1 / 3)
 """0.25 s, doubling to 5 s, each up to 20 % more or less."""
 
 # Looked up once, as in ``attempt``.
-_ORDINARY = Permit.ORDINARY
+_ORDINARY, _REFUSED = Permit.ORDINARY, Permit.REFUSED
 _COMPLETED, _FAILED = State.COMPLETED, State.FAILED
 
 
@@ -232,11 +232,19 @@ class Dispatch:
         if picked is not None:
             live = picked.choice
             breaker = live.breaker
+            permit = _ORDINARY if breaker.is_closed else breaker.take(now)
+            if permit is _REFUSED:
+                self._next()  # another worker probes it, so it is not picked again
+                return
             if not exchange.attempts:
                 shared.affinity.count(picked.following)
-            self._send_to(live, _ORDINARY if breaker.is_closed else breaker.take(now))
+            self._send_to(live, permit)
         elif last := picking.pick_last_resort(owners, tried=self._tried, wish=wish):
-            self._send_to(last, last.breaker.take(now, is_forced=True))
+            permit = last.breaker.take(now, is_forced=True)
+            if permit is _REFUSED:
+                self._next()
+                return
+            self._send_to(last, permit)
         else:
             self._end_round(owners, now)
 

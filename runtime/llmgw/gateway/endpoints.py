@@ -16,6 +16,7 @@ from llmgw.errors import Invalid
 from llmgw.gateway import costs, headers, ranking, vitals
 from llmgw.gateway.board import LoadBoard
 from llmgw.gateway.breaker import Breaker, BreakerRules, Outcome, Permit
+from llmgw.gateway.breaker_cells import BreakerCells
 from llmgw.gateway.bulletin import Bulletin
 from llmgw.gateway.costs import CostRules, Curve, Standing
 from llmgw.gateway.metric_names import Reading
@@ -87,7 +88,8 @@ class LiveEndpoint:
         self._address = Address.of(facts.url)
         self._cost_rules = terms.costs
         self._now = now
-        self.breaker = Breaker(terms.breaker)
+        self.breaker = Breaker(terms.breaker, BreakerCells(seat))
+        self.breaker.look(now())
         self.pool = Pool(self._address, dial_timeout_s=terms.dial_timeout_s)
         self.salt = ranking.salt(facts.endpoint_id)
         self.incarnation = incarnation
@@ -151,6 +153,7 @@ class LiveEndpoint:
         if self.pool.activity != self._activity:
             self._activity = self.pool.activity
             self.seat.progressed(now)
+        self.breaker.look(now)
         bulletin, has_aged = self.seat.bulletin, not (self.standing.is_stale or self.is_external)
         if bulletin is not self._bulletin or (has_aged and not self._is_fresh(now)):
             self._bulletin = bulletin

@@ -117,6 +117,24 @@ class Seat:
         """When a byte of an answer last came from there; absent where never."""
         return self._latest(at.PROGRESSED_AT)
 
+    @property
+    def row(self) -> int:
+        """Which cell of a column is this worker's own."""
+        return (self._cell - self._first_cell) // self._row_words
+
+    @property
+    def rows(self) -> int:
+        """How many cells a column has."""
+        return self._rows
+
+    def column(self, word: int) -> memoryview:
+        """One word of the cells of all workers."""
+        return self._column(word)
+
+    def put(self, word: int, value: int) -> None:
+        """Write a word of this worker's own cell."""
+        self._words[self._cell + word] = value
+
     def take(self) -> int:
         """Count a request that is being sent; what it returns is to be given back."""
         words, cell = self._words, self._cell
