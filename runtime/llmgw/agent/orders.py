@@ -16,9 +16,9 @@ from llmgw.agent.engines import registry
 from llmgw.agent.engines.contract import Command, Engine, StopPlan, StopStep
 from llmgw.agent.engines.registry import Engines
 from llmgw.agent.ring import LogRing
-from llmgw.agent.supervisor.readiness import PROBE_TIMEOUT_S, HttpCheck
-from llmgw.agent.supervisor.shard import SupervisedShard
-from llmgw.agent.supervisor.supervisor import Handling, Supervisor
+from llmgw.agent.supervisor.interviewing import PROBE_TIMEOUT_S, HttpCheck
+from llmgw.agent.supervisor.shard import Handling, SupervisedShard
+from llmgw.agent.supervisor.supervisor import Supervisor
 from llmgw.agent.weights.fetching import Weights
 from llmgw.config.settings import AgentSettings
 from llmgw.domain.nodes import Gpu
@@ -74,6 +74,8 @@ class Orders:
             shard_id = found.shard.spec.shard_id
             if found.is_stopping:
                 self.stop(shard_id)
+            elif found.failure:
+                self._begin(found.shard, functools.partial(found.shard.give_up, found.failure))
             elif found.shard.state is ShardState.STARTING:
                 look = functools.partial(found.shard.become_ready, budget_s=found.budget_s)
                 looks.append(self._begin(found.shard, look))
@@ -146,8 +148,7 @@ class Orders:
         engine.validate(spec.profile, self._cards(spec))
         path = await self._weights.ensure(spec.profile.model_path, on_progress=shard.tell_fetch)
         commands = await asyncio.to_thread(_commands, engine, spec, path)
-        check = self._check(spec, engine=engine)
-        await shard.launch(commands, stop_plan=engine.stop_plan, check=check)
+        await shard.launch(commands, handling=self._handling(spec))
         await shard.become_ready(budget_s=spec.startup_timeout_s)
 
     async def _stop(self, shard: SupervisedShard) -> None:

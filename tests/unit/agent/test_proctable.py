@@ -7,8 +7,8 @@ import socket
 
 import pytest
 
-from llmgw.agent.supervisor import proctable, readiness, wording
-from llmgw.agent.supervisor.readiness import HttpCheck
+from llmgw.agent.supervisor import port_owner, proctable, wording
+from llmgw.agent.supervisor.interviewing import HttpCheck
 from llmgw.domain.replicas import PORT_IN_USE
 from llmgw.errors import AlreadyHeld, Invalid
 
@@ -28,7 +28,7 @@ def test_our_own_process_is_found_with_its_group_and_session():
 
 def test_a_pid_that_nobody_has_is_nothing():
     assert proctable.entry(2**22 + 1) is None
-    assert not proctable.has_variable(2**22 + 1, name="A", value="b")
+    assert proctable.variable(2**22 + 1, name="A") is None
 
 
 @pytest.mark.parametrize(
@@ -53,33 +53,33 @@ def test_addresses_of_listeners_are_read_in_host_order(line, address):
 def test_a_listener_is_ours_or_a_strangers(address):
     with socket.create_server((address, 0)) as server:
         port = server.getsockname()[1]
-        assert readiness.owner_problem(check(port, address), pids=[os.getpid()]) == ""
-        problem = readiness.owner_problem(check(port, address), pids=[1])
+        assert port_owner.owner_problem(check(port, address), pids=[os.getpid()]) == ""
+        problem = port_owner.owner_problem(check(port, address), pids=[1])
         assert problem.startswith(PORT_IN_USE)
         assert f"process {os.getpid()}" in problem
-    assert "nothing listens" in readiness.owner_problem(check(port, address), pids=[os.getpid()])
+    assert "nothing listens" in port_owner.owner_problem(check(port, address), pids=[os.getpid()])
 
 
 def test_the_same_port_on_another_address_is_not_in_the_way():
     with socket.create_server(("127.0.0.2", 0)) as server:
         port = server.getsockname()[1]
-        readiness.check_port_free(check(port))
-        assert "nothing listens" in readiness.owner_problem(check(port), pids=[os.getpid()])
+        port_owner.check_port_free(check(port))
+        assert "nothing listens" in port_owner.owner_problem(check(port), pids=[os.getpid()])
         with pytest.raises(AlreadyHeld, match=f"process {os.getpid()}"):
-            readiness.check_port_free(check(port, "127.0.0.2"))
+            port_owner.check_port_free(check(port, "127.0.0.2"))
 
 
 def test_a_wildcard_listener_is_in_the_way_of_every_address():
     with socket.create_server(("0.0.0.0", 0)) as server:
         port = server.getsockname()[1]
-        assert readiness.owner_problem(check(port), pids=[os.getpid()]) == ""
+        assert port_owner.owner_problem(check(port), pids=[os.getpid()]) == ""
         with pytest.raises(AlreadyHeld):
-            readiness.check_port_free(check(port))
+            port_owner.check_port_free(check(port))
 
 
 def test_an_address_of_another_machine_is_refused_with_advice():
     with pytest.raises(Invalid, match="mgmt_addr"):
-        readiness.check_port_free(check(20000, "192.0.2.1"))
+        port_owner.check_port_free(check(20000, "192.0.2.1"))
 
 
 @pytest.mark.parametrize(

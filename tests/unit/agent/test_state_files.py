@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from llmgw.agent.supervisor import adoption
 from llmgw.agent.supervisor.adoption import Record
-from llmgw.agent.supervisor.processes import Identity
+from llmgw.agent.supervisor.kinship import Identity
 from llmgw.agent.supervisor.workdir import WorkDir
 from llmgw.domain.replicas import LaunchProfile, ShardSpec
 

@@ -11,14 +11,16 @@ import contextlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from llmgw.agent.supervisor.processes import Identity
+from llmgw.agent.supervisor.kinship import Identity
 from llmgw.domain.names import SHARD_ID
 from llmgw.domain.replicas import LaunchProfile, ShardSpec
+from llmgw.kit import logs
 
+_log = logs.get(__name__)
 _FILE_MODE = 0o600
 
 
@@ -34,11 +36,44 @@ class Record:
     ready_at: float | None = None
     is_draining: bool = False
     is_stopping: bool = False
+    failure: str = ""
+    """Why the agent is ending it; empty while it is not."""
 
     @property
     def engine(self) -> Identity | None:
         """The process that is the shard, once all of them were started."""
         return self.processes[-1] if self.is_launched and self.processes else None
+
+
+class StateFile:
+    """The file of one living shard; an engine is worth more than its file, so failures are told."""
+
+    def __init__(self, path: Path, record: Record) -> None:
+        """Nothing is written yet."""
+        self.record = record
+        self._path = path
+
+    @property
+    def mark(self) -> str:
+        """What every process of the shard carries in its environment."""
+        return str(self._path)
+
+    def save(self, **changes: Any) -> None:
+        """Replace fields of the record, on disk before the next step is taken."""
+        self.record = replace(self.record, **changes)
+        try:
+            save(self._path, self.record)
+        except OSError as error:
+            # Only an agent restart would miss it.
+            _log.warning("state_not_saved", path=self.mark, error=str(error))
+
+    def forget(self) -> None:
+        """The shard has ended."""
+        try:
+            remove(self._path)
+        except OSError as error:
+            # What is left tells the next agent of processes that it will not find.
+            _log.warning("state_not_removed", path=self.mark, error=str(error))
 
 
 def save(path: Path, record: Record) -> None:
@@ -88,6 +123,7 @@ def _record(stored: Mapping[str, Any]) -> Record:
         ready_at=None if ready_at is None else float(ready_at),
         is_draining=bool(stored["is_draining"]),
         is_stopping=bool(stored["is_stopping"]),
+        failure=str(stored.get("failure", "")),
     )
 
 

@@ -9,9 +9,9 @@ import asyncio
 
 import httpx
 
-from llmgw.agent.supervisor import readiness
+from llmgw.agent.supervisor import interviewing
+from llmgw.agent.supervisor.interviewing import HttpCheck
 from llmgw.agent.supervisor.processes import Process
-from llmgw.agent.supervisor.readiness import HttpCheck
 
 SETTLE_S = 2.0
 """Gateways learn of the drain meanwhile; what they had sent by then has arrived."""
@@ -24,8 +24,8 @@ async def until_idle(engine: Process, check: HttpCheck, *, client: httpx.AsyncCl
     loop = asyncio.get_running_loop()
     settled_at, idle_looks = loop.time() + SETTLE_S, 0
     while not await engine.wait(timeout_s=_INTERVAL_S):
-        count = await readiness.requests(check, client=client)
-        idle_looks = idle_looks + 1 if count == 0 and loop.time() >= settled_at else 0
+        found = await interviewing.figures(check, client=client)
+        idle_looks = idle_looks + 1 if found.requests == 0 and loop.time() >= settled_at else 0
         if idle_looks >= _LOOKS:
             return True
     return False

@@ -12,29 +12,17 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from llmgw.agent.engines.contract import Command
-from llmgw.agent.supervisor import proctable
+from llmgw.agent.supervisor import kinship, proctable
+from llmgw.agent.supervisor.kinship import Identity
 from llmgw.errors import EngineFailed
 from llmgw.kit import logs
-
-MARK_VARIABLE = "LLMGW_SHARD"
-"""Set in every process of a shard to the path of its state file, which no other agent shares."""
 
 KILL_WAIT_S = 5.0
 _SWEEP_INTERVAL_S = 0.05
 _log = logs.get(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """What names a process across agents, within one boot."""
-
-    name: str
-    pid: int
-    start_ticks: int
 
 
 class Process:
@@ -139,7 +127,7 @@ def spawn(command: Command, *, folder: Path, output: Path, mark: str) -> Process
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=folder,
-                env={**command.env, MARK_VARIABLE: mark},
+                env={**command.env, kinship.MARK_VARIABLE: mark},
                 start_new_session=True,
             )
     except (OSError, ValueError) as error:
@@ -180,18 +168,8 @@ async def sweep(identity: Identity | None, *, mark: str) -> list[int]:
 
 
 def _members(identity: Identity | None, *, mark: str) -> list[proctable.Entry]:
-    """Running processes of the leader's group or session, or with the shard's mark."""
-    leader = None if identity is None else proctable.entry(identity.pid)
-    is_reused = (
-        leader is not None and identity is not None and (leader.start_ticks != identity.start_ticks)
-    )
-    group = 0 if identity is None or is_reused else identity.pid
-    return [
-        found
-        for found in proctable.running()
-        if (group and group in {found.group, found.session})
-        or proctable.has_variable(found.pid, name=MARK_VARIABLE, value=mark)
-    ]
+    leaders = () if identity is None else (identity,)
+    return kinship.Census().of(leaders, mark=mark)
 
 
 def _kill(found: proctable.Entry) -> None:

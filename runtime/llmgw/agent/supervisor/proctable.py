@@ -26,6 +26,7 @@ class Entry:
 
     pid: int
     state: str
+    parent: int
     group: int
     session: int
     start_ticks: int
@@ -68,6 +69,7 @@ def entry(pid: int) -> Entry | None:
     return Entry(
         pid=pid,
         state=fields[0],
+        parent=int(fields[1]),
         group=int(fields[2]),
         session=int(fields[3]),
         start_ticks=int(fields[19]),
@@ -83,13 +85,15 @@ def running() -> Iterator[Entry]:
             yield found
 
 
-def has_variable(pid: int, *, name: str, value: str) -> bool:
-    """Whether a process was started with that environment variable; no for what may not be read."""
+def variable(pid: int, *, name: str) -> str | None:
+    """An environment variable of a process as it was started; nothing where none may be read."""
     try:
         environ = (_PROC / str(pid) / "environ").read_bytes()
     except OSError:
-        return False
-    return f"{name}={value}".encode() in environ.split(b"\0")
+        return None
+    key = f"{name}=".encode()
+    found = next((one for one in environ.split(b"\0") if one.startswith(key)), None)
+    return None if found is None else os.fsdecode(found[len(key) :])
 
 
 def command_name(pid: int) -> str:

@@ -6,21 +6,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 import httpx
 
-from llmgw.agent.engines.contract import StopPlan
-from llmgw.agent.supervisor import adoption, output, processes, proctable
+from llmgw.agent.supervisor import adoption, output, processes, proctable, wording
 from llmgw.agent.supervisor.adoption import Record
+from llmgw.agent.supervisor.kinship import Census
 from llmgw.agent.supervisor.output import Output
-from llmgw.agent.supervisor.readiness import HttpCheck
-from llmgw.agent.supervisor.shard import REPORTED_LINES, SupervisedShard, Surroundings
+from llmgw.agent.supervisor.shard import (
+    REPORTED_LINES,
+    Handling,
+    SupervisedShard,
+    Surroundings,
+)
 from llmgw.agent.supervisor.workdir import WorkDir
 from llmgw.config.settings import SupervisorSettings
 from llmgw.domain.names import SHARD_ID
 from llmgw.domain.replicas import ShardReport, ShardSpec, ShardState
+from llmgw.domain.work import ShardWork
 from llmgw.errors import Conflict, Invalid, Unknown
 from llmgw.kit import logs
 from llmgw.kit.clock import Clock
@@ -33,12 +38,13 @@ _LEAST_BUDGET_S = 30.0
 _log = logs.get(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Handling:
-    """What an engine's driver says about an engine that is already running."""
+GpuUtilization = Callable[[], Awaitable[Mapping[int, int]]]
+"""Percent by card index, read now or a moment ago; a card that could not be read is left out."""
 
-    stop_plan: StopPlan
-    check: HttpCheck | None
+
+async def no_cards() -> Mapping[int, int]:
+    """A node that knows of no card."""
+    return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +54,8 @@ class Adopted:
     shard: SupervisedShard
     budget_s: float
     is_stopping: bool
+    failure: str
+    """Why its earlier agent was ending it; empty when it was not."""
 
 
 class Supervisor:
@@ -60,8 +68,10 @@ class Supervisor:
         settings: SupervisorSettings,
         clock: Clock,
         on_report: Callable[[ShardReport], None],
+        gpu_utilization: GpuUtilization = no_cards,
     ) -> None:
         """Take the work folder; ``AlreadyHeld`` while another agent has it."""
+        self._gpu_utilization = gpu_utilization
         self._around = Surroundings(
             node_id=node_id,
             workdir=WorkDir(settings.work_dir),
@@ -72,6 +82,7 @@ class Supervisor:
                 trust_env=False, limits=httpx.Limits(max_keepalive_connections=0)
             ),
             on_report=on_report,
+            measure=self._measured,
         )
         self._shards: dict[str, SupervisedShard] = {}
         self._tasks = Tasks(owner="supervisor")
@@ -96,6 +107,15 @@ class Supervisor:
     def unended(self) -> tuple[SupervisedShard, ...]:
         """Shards that run or are about to."""
         return tuple(one for one in self._shards.values() if not one.state.is_final)
+
+    async def work(self) -> tuple[ShardWork, ...]:
+        """What every live shard has used so far, found in one look at all processes."""
+        live = [one for one in self._shards.values() if one.state.is_live]
+        if not live:
+            return ()
+        percents = await self._gpu_utilization()
+        census = await asyncio.to_thread(Census)
+        return tuple(_work(shard, census=census, percents=percents) for shard in live)
 
     def tell_absent(
         self,
@@ -154,14 +174,19 @@ class Supervisor:
         if record.boot_id != proctable.boot_id():
             return None
         shard = SupervisedShard(record.spec, around=self._around)
-        if not shard.adopt(record, stop_plan=handled.stop_plan, check=handled.check):
+        if not shard.adopt(record, handling=handled):
             return None
         self._shards[record.spec.shard_id] = shard
         budget_s = adoption.startup_budget_s(
             record, now=self._around.clock.wall(), at_least_s=_LEAST_BUDGET_S
         )
         _log.info("shard_adopted", shard=record.spec.shard_id, pid=record.processes[-1].pid)
-        return Adopted(shard=shard, budget_s=budget_s, is_stopping=record.is_stopping)
+        return Adopted(
+            shard=shard,
+            budget_s=budget_s,
+            is_stopping=record.is_stopping,
+            failure=record.failure,
+        )
 
     async def _clear(self, shard_id: str, record: Record | None) -> None:
         """End what is left of a shard whose engine is gone, half started, or not known any more."""
@@ -174,13 +199,26 @@ class Supervisor:
         adoption.remove(path)
         _log.warning("shard_cleared", shard=shard_id, is_damaged=record is None)
         if record is not None:
-            self.tell_absent(
-                shard_id,
-                state=ShardState.FAILED,
-                replica_id=record.spec.replica_id,
-                error="the engine ended, or was half started, while no agent was running",
-                last_output=self._output(shard_id).tail(REPORTED_LINES),
-            )
+            self._tell_cleared(shard_id, record)
+
+    def _tell_cleared(self, shard_id: str, record: Record) -> None:
+        """An end that was asked for is none to explain; any other is told with its output."""
+        replica_id = record.spec.replica_id
+        if record.is_stopping:
+            self.tell_absent(shard_id, state=ShardState.STOPPED, replica_id=replica_id)
+            return
+        self.tell_absent(
+            shard_id,
+            state=ShardState.FAILED,
+            replica_id=replica_id,
+            error=record.failure or wording.ended_unseen(record),
+            last_output=self._output(shard_id).tail(REPORTED_LINES),
+        )
+
+    async def _measured(self, shard: SupervisedShard) -> ShardWork:
+        percents = await self._gpu_utilization()
+        census = await asyncio.to_thread(Census)
+        return _work(shard, census=census, percents=percents)
 
     async def _trim_forever(self) -> None:
         while True:
@@ -205,3 +243,12 @@ class Supervisor:
             del self._shards[shard_id]
         living = [one.spec.shard_id for one in self.unended()]
         output.forget_old(self._around.workdir.output, living=living)
+
+
+def _work(shard: SupervisedShard, *, census: Census, percents: Mapping[int, int]) -> ShardWork:
+    busy = [percents[index] for index in shard.spec.gpu_indices if index in percents]
+    return ShardWork(
+        shard_id=shard.spec.shard_id,
+        cpu_time_s=census.cpu_s(shard.record.processes, mark=shard.mark),
+        gpu_utilization_percent=max(busy, default=None),
+    )

@@ -1,51 +1,69 @@
-"""Notices an engine that serves no more: no answer for long, and no work done meanwhile.
+"""Notices an engine that hangs: it answers nothing or its work stands still, and it does no work.
 
-``shard`` keeps one vigil over a ready engine. Silence alone proves nothing, because an engine at
-work may answer late; one that uses no processor time either is hung.
+``shard`` keeps one vigil over a ready engine. Silence proves nothing, because an engine at work may
+answer late, and neither do counters that stand still, because some move only when a request ends:
+what counts as hung has besides used no processor and no card for all that time.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import httpx
 
-from llmgw.agent.supervisor import readiness
+from llmgw.agent.supervisor import interviewing
+from llmgw.agent.supervisor.interviewing import Figures, HttpCheck
 from llmgw.agent.supervisor.processes import Process
-from llmgw.agent.supervisor.readiness import HttpCheck
+from llmgw.domain import work
+from llmgw.domain.work import ShardWork
 
-IDLE_SHARE = 0.1
-"""Less than this share of one core is no work."""
+_WINDOWS = 10
+"""Work is measured over so many parts of the bound, so that a moment's housekeeping is none."""
+
+_SILENT = "it has not answered"
+_STILL = "it answers, but what it has to do stands still"
+
+Measure = Callable[[], Awaitable[ShardWork]]
 
 
 @dataclass(slots=True)
-class Silence:
-    """How long an engine has been silent, and the processor time that it had used by then."""
+class Suspicion:
+    """Whether one engine hangs, look after look; pure."""
 
     hang_timeout_s: float
     longest_gap_s: float
     """Two looks further apart than this: the agent itself stood still, which proves nothing."""
-    since_at: float | None = None
-    cpu_at_s: float = 0.0
-    looked_at: float = 0.0
+    _looked_at: float = 0.0
+    _known: Figures | None = None
+    """The newest figures that it told."""
+    _idle_since: float | None = None
+    _measured: tuple[float, ShardWork] | None = None
 
-    def broken(self, *, now: float) -> None:
-        """The engine answered."""
-        self.since_at, self.looked_at = None, now
+    def worry(self, found: Figures, *, now: float) -> str:
+        """What looks wrong, so that its work is worth measuring; nothing while it is well."""
+        gap_s, self._looked_at = now - self._looked_at, now
+        problem = _problem(found, self._known)
+        if found.requests is not None:
+            self._known = found
+        if not problem or gap_s > self.longest_gap_s:
+            self._idle_since = self._measured = None
+        return problem
 
-    def goes_on(self, *, now: float, cpu_s: float) -> bool:
-        """The engine did not answer; whether it is hung."""
-        gap_s, self.looked_at = now - self.looked_at, now
-        if self.since_at is None or gap_s > self.longest_gap_s:
-            self.since_at, self.cpu_at_s = now, cpu_s
-            return False
-        silent_s = now - self.since_at
-        if silent_s < self.hang_timeout_s:
-            return False
-        used_s, self.since_at, self.cpu_at_s = cpu_s - self.cpu_at_s, now, cpu_s
-        # Negative when a process of it has ended, which is a sign of life too.
-        return 0.0 <= used_s < IDLE_SHARE * silent_s
+    def idle_s(self, done: ShardWork, *, now: float) -> float:
+        """How long it has done no work; asked after each ``worry`` that finds something."""
+        if self._idle_since is None or self._measured is None:
+            self._idle_since, self._measured = now, (now, done)
+            return 0.0
+        at, before = self._measured
+        is_window_over = now - at >= self.hang_timeout_s / _WINDOWS
+        since = before if is_window_over else None
+        if work.has_worked(since, done, elapsed_s=now - at):
+            self._idle_since = now
+        if is_window_over:
+            self._measured = (now, done)
+        return now - self._idle_since
 
 
 async def keep(
@@ -53,20 +71,31 @@ async def keep(
     check: HttpCheck,
     *,
     client: httpx.AsyncClient,
+    measure: Measure,
     interval_s: float,
     hang_timeout_s: float,
 ) -> str:
     """Look again and again; why the engine counts as hung, or nothing once it has ended."""
     loop = asyncio.get_running_loop()
-    silence = Silence(hang_timeout_s, longest_gap_s=4 * (interval_s + readiness.PROBE_TIMEOUT_S))
+    longest_gap_s = 4 * (interval_s + 2 * interviewing.PROBE_TIMEOUT_S)
+    suspicion = Suspicion(hang_timeout_s, longest_gap_s=longest_gap_s)
     while not await engine.wait(timeout_s=interval_s):
-        if await readiness.answers(check, client=client):
-            silence.broken(now=loop.time())
-            continue
-        cpu_s = await asyncio.to_thread(engine.cpu_s)
-        if silence.goes_on(now=loop.time(), cpu_s=cpu_s):
-            return (
-                f"no progress: {check.base_url} has not answered for {hang_timeout_s:g} s, "
-                "and its processes did no work meanwhile"
-            )
+        found = await interviewing.figures(check, client=client)
+        problem = suspicion.worry(found, now=loop.time())
+        if problem:
+            idle_s = suspicion.idle_s(await measure(), now=loop.time())
+            if idle_s >= hang_timeout_s:
+                return (
+                    f"no progress: {problem} at {check.base_url}, and its processes did no work "
+                    f"for {idle_s:.0f} s"
+                )
     return ""
+
+
+def _problem(found: Figures, known: Figures | None) -> str:
+    if not found.answers:
+        return _SILENT
+    if found.is_late:
+        return _STILL
+    has_moved = known is None or known.work_done != found.work_done
+    return _STILL if found.requests and not has_moved else ""

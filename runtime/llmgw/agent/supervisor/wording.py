@@ -1,9 +1,11 @@
-"""What a shard is told about as: listings and sentences made from its spec and its end; pure."""
+"""What a shard is told about as: listings and sentences made from its spec and its end."""
 
 from __future__ import annotations
 
 import signal
 
+from llmgw.agent.supervisor import proctable
+from llmgw.agent.supervisor.adoption import Record
 from llmgw.domain.replicas import RunningShard, ShardSpec, ShardState
 
 
@@ -36,6 +38,15 @@ def exit_sentence(name: str, code: int | None) -> str:
         return f"{name} ended unexpectedly with exit code {code}"
     hint = "; perhaps the machine ran out of memory" if -code == signal.SIGKILL else ""
     return f"{name} was killed by {_signal_name(-code)}{hint}"
+
+
+def ended_unseen(record: Record) -> str:
+    """What is known of an engine that was found dead, or half started, by the next agent."""
+    if record.boot_id != proctable.boot_id():
+        return "the machine was restarted"
+    if not record.is_launched:
+        return "the agent ended while it was starting the engine"
+    return "the engine ended while no agent was running, so that its exit code is unknown"
 
 
 def _signal_name(number: int) -> str:
