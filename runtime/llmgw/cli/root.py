@@ -75,6 +75,12 @@ COMMANDS: Mapping[str, LazyCommand] = {
         help="Run an engine that answers without a model, for tests and trials.",
         extras="agent",
     ),
+    "simulate": LazyCommand(
+        module="llmgw.cli.simulate_cmd",
+        attribute="simulate",
+        help="Simulate nodes, to see what a control plane makes of them.",
+        extras="agent",
+    ),
     "llama-server": LazyCommand(
         module="llmgw.cli.llama_server_cmd",
         attribute="llama_server",

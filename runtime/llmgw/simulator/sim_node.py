@@ -1,0 +1,146 @@
+"""One simulated node: the real agent session over facts and shards that are made up.
+
+A fleet makes as many as it is told to. Nothing here knows of other nodes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import random
+from dataclasses import replace
+
+from llmgw.agent.session import Session, SessionSettings
+from llmgw.domain.nodes import Gpu, HeartbeatFacts, NodeFacts
+from llmgw.domain.replicas import ShardReport, ShardState
+from llmgw.kit.tasks import Tasks
+from llmgw.simulator.sim_shards import Habits, SimShards
+
+_LOADED_SHARE = 0.9
+"""How much of a card's memory an engine takes."""
+_COMING_UP = (ShardState.PENDING, ShardState.STARTING, ShardState.LOADING)
+
+
+class Mood(enum.StrEnum):
+    """How a node stands, in one word."""
+
+    OUTSIDE = "outside"
+    """It has not begun to dial."""
+    DIALLING = "dialling"
+    IDLE = "idle"
+    LOADING = "loading"
+    SERVING = "serving"
+    CUT = "cut"
+    """Its stream was cut, and its engines go on."""
+    LOST = "lost"
+    """It has no power."""
+
+
+class SimNode:
+    """A node from its first dial to the end of the simulation."""
+
+    def __init__(
+        self, facts: NodeFacts, *, session: SessionSettings, habits: Habits, draw: random.Random
+    ) -> None:
+        """``SettingsInvalid`` when the control plane cannot be dialled as ``session`` says."""
+        self.node_id = facts.node_id
+        self.beats = 0
+        self.has_registered = False
+        self._facts = facts
+        self._settings = session
+        self._tasks = Tasks(owner=f"sim {facts.node_id}")
+        self._shards = SimShards(facts, habits=habits, draw=draw, on_report=self._report)
+        self._session = self._fresh_session()
+        self._talk: asyncio.Task[None] | None = None
+        self._absence: Mood | None = Mood.OUTSIDE
+
+    @property
+    def shards(self) -> SimShards:
+        """What runs on it."""
+        return self._shards
+
+    @property
+    def is_registered(self) -> bool:
+        """A control plane has it on an open stream."""
+        is_now = self._talk is not None and self._session.status.is_registered
+        self.has_registered = self.has_registered or is_now
+        return is_now
+
+    @property
+    def refusal(self) -> str:
+        """Why its last session ended or did not begin."""
+        return self._session.status.refusal
+
+    @property
+    def mood(self) -> Mood:
+        """How it stands now."""
+        if self._absence is not None:
+            return self._absence
+        if not self.is_registered:
+            return Mood.DIALLING
+        if any(self._shards.count(state) for state in _COMING_UP):
+            return Mood.LOADING
+        return Mood.SERVING if self._shards.serving() else Mood.IDLE
+
+    def dial(self) -> None:
+        """Open the stream, and again whenever it ends."""
+        if self._talk is None:
+            self._absence = None
+            self._talk = self._tasks.spawn("session", self._session.run())
+
+    async def cut(self) -> None:
+        """Take the network away; engines go on, and ``dial`` brings it back."""
+        await self._hang_up(Mood.CUT)
+
+    async def lose_power(self) -> None:
+        """End everything without a word; ``dial`` is its next boot."""
+        self._shards.lose_power()
+        await self._hang_up(Mood.LOST)
+        self._session = self._fresh_session()
+
+    async def close(self) -> None:
+        """The simulation is over."""
+        await self._tasks.close()
+        await self._shards.close()
+
+    # What the session asks; this fits its ``Facts``
+
+    async def facts(self) -> NodeFacts:
+        """All that a registration carries."""
+        return replace(self._facts, gpus=tuple(map(self._card, self._facts.gpus)))
+
+    async def refresh(self) -> HeartbeatFacts:
+        """What a heartbeat carries: the same reading as a real agent's."""
+        self.beats += 1
+        facts = self._facts
+        return HeartbeatFacts(
+            gpu_memory_used_mib={
+                card.index: card.memory_used_mib
+                for card in map(self._card, facts.gpus)
+                if card.memory_used_mib is not None
+            },
+            storage=facts.storage,
+            memory_total_mb=facts.memory_total_mb,
+            weights=facts.weights,
+            engine_versions=facts.engine_versions,
+            engine_installs=facts.engine_installs,
+        )
+
+    def _report(self, report: ShardReport) -> None:
+        self._session.report(report)
+
+    def _card(self, gpu: Gpu) -> Gpu:
+        """The card with the memory that its engine holds."""
+        if gpu.index not in self._shards.cards_in_use() or gpu.memory_total_mib is None:
+            return gpu
+        return replace(gpu, memory_used_mib=int(gpu.memory_total_mib * _LOADED_SHARE))
+
+    def _fresh_session(self) -> Session:
+        return Session(self._settings, facts=self, orders=self._shards)
+
+    async def _hang_up(self, absence: Mood) -> None:
+        self._absence = absence
+        talk, self._talk = self._talk, None
+        if talk is not None:
+            talk.cancel()
+            await asyncio.wait({talk})
