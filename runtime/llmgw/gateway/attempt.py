@@ -13,6 +13,7 @@ from collections.abc import Coroutine
 from typing import Any, Protocol
 
 from llmgw.errors import Unreachable
+from llmgw.gateway import preamble
 from llmgw.gateway.breaker import Outcome, Permit
 from llmgw.gateway.endpoints import LiveEndpoint
 from llmgw.gateway.framing import Framing
@@ -79,11 +80,12 @@ class Attempt:
     """See the module; it counts itself in and out of its endpoint.
 
     ``head``, ``verdict``, ``framing``, ``connection`` and ``held`` are there once it is answered;
-    ``held`` is framing that came before the first byte of the body.
+    ``held`` is what came before the first byte of the body that counts: framing, and comments.
     """
 
     __slots__ = (
         "_dialling",
+        "_may_ping",
         "_owner",
         "_permit",
         "_request",
@@ -185,17 +187,23 @@ class Attempt:
         self.head = head
         self.verdict = VERDICTS.get(head.status, PASS_ON)
         self.framing = self.connection.framing
+        self._may_ping = preamble.may_come_from(self.live.facts.engine, is_events=head.is_events)
         self._owner.on_head()
         if self.verdict.then is not _COMMIT:
             # Such an answer does not wait for its body, but takes along what came with the head.
             asyncio.get_running_loop().call_soon(self._answer_without_body)
 
     def on_body(self, data: bytes) -> None:
-        """See ``upstream.Receiver``; framing alone is not yet a byte of the body."""
-        if self.framing is None or self.framing.has_payload or self.verdict.then is not _COMMIT:
+        """See ``upstream.Receiver``; neither framing nor a comment is a byte of the body yet."""
+        framing = self.framing
+        if self.verdict.then is not _COMMIT or framing is None:
             self._answer(data, is_whole=False)
-        else:
+        elif not framing.has_payload or (
+            self._may_ping and preamble.is_all(framing, self.held + data)
+        ):
             self.held += data
+        else:
+            self._answer(data, is_whole=False)
 
     def on_last(self, data: bytes) -> None:
         """See ``upstream.Receiver``."""

@@ -312,8 +312,6 @@ class Dispatch:
         exchange.closes = client.closes_after(exchange) or framing.ends_at_close()
         head = headers.answer_head(attempt.head, exchange)
         manner = Manner.of(exchange, is_events=attempt.head.is_events)
-        if attempt.held and not (manner.is_bare or manner.hides_usage):
-            head += attempt.held
         exchange.forget_content()
         self._relay = relay = Relay(
             client,
@@ -322,6 +320,8 @@ class Dispatch:
             manner=manner,
             on_end=self._on_relayed,
         )
+        if attempt.held:
+            head = relay.with_held(head, attempt.held)
         if is_whole:
             relay.begin_with_last(head, data)
         else:

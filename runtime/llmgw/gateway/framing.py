@@ -265,6 +265,15 @@ def _length(line: bytes) -> int:
     return int(digits, 16)
 
 
+def payload_of(framing: Framing, body: bytes) -> bytes:
+    """The bare payload of the begin of a body, of which ``framing`` has read every byte."""
+    if not isinstance(framing, ChunkedFraming):
+        return body
+    again = ChunkedFraming(keeps_payload=True)
+    again.feed(body)
+    return again.payload(body)
+
+
 def chunk(payload: bytes) -> bytes:
     """``payload`` as one chunk; nothing of nothing, which would be the end."""
     return b"%x\r\n%b\r\n" % (len(payload), payload) if payload else b""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from llmgw.gateway.framing import ChunkedFraming, Framing, LengthFraming, chunk
+from llmgw.gateway.framing import ChunkedFraming, Framing, LengthFraming, chunk, payload_of
 from llmgw.gateway.usage import Usage
 from llmgw.gateway.usage_chunk import Removal
 
@@ -29,6 +29,10 @@ class Passage(Protocol):
     @property
     def usage(self) -> Usage | None:
         """What was taken out said of the usage."""
+        ...
+
+    def held(self, data: bytes) -> bytes:
+        """What to write of ``data``, which came first and was held back until now."""
         ...
 
     def body(self, data: bytes) -> bytes:
@@ -58,6 +62,10 @@ class AsItCame:
         self.ends_at_close = framing.ends_at_close()
         self.usage: Usage | None = None
 
+    def held(self, data: bytes) -> bytes:
+        """See ``Passage``."""
+        return data
+
     def body(self, data: bytes) -> bytes:
         """See ``Passage``."""
         return data
@@ -84,6 +92,10 @@ class Bare:
         self._framing = framing
         self.ends_at_close = True
         self.usage: Usage | None = None
+
+    def held(self, data: bytes) -> bytes:
+        """See ``Passage``."""
+        return payload_of(self._framing, data)
 
     def body(self, data: bytes) -> bytes:
         """See ``Passage``."""
@@ -121,6 +133,10 @@ class WithoutUsage:
     def usage(self) -> Usage | None:
         """What the chunk said that was taken out."""
         return self._removal.usage
+
+    def held(self, data: bytes) -> bytes:
+        """See ``Passage``."""
+        return self._framed(self._removal.feed(payload_of(self._framing, data)))
 
     def body(self, data: bytes) -> bytes:
         """See ``Passage``; once a token."""

@@ -96,6 +96,10 @@ class Relay:
         self.events = 0
         self.body_bytes = 0  # of a body that is no stream of events, framing included
 
+    def with_held(self, head: bytes, data: bytes) -> bytes:
+        """The head with what came before the first bytes of the body, as the client gets it."""
+        return head + self._passage.held(data)
+
     def begin(self, head: bytes, data: bytes) -> None:
         """Write the head with the first bytes of the body; more will follow."""
         self._connection.hand_over(self)
