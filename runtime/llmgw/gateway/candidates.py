@@ -7,7 +7,7 @@ without a word.
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import Protocol, TypeVar
 
 from llmgw.domain.routes import Endpoint, EndpointState
@@ -41,7 +41,7 @@ ListedT = TypeVar("ListedT", bound=Listed)
 
 
 def explain(
-    owners: Iterable[ListedT],
+    owners: Collection[ListedT],
     *,
     tried: Collection[ListedT],
     now: float,
@@ -51,7 +51,8 @@ def explain(
     """All owners in this decision; affinity is in the costs."""
     costs: dict[str, float] = {}
     if picked is not None:
-        scores = picked.scores
+        able = picking.eligible(owners, tried=tried, now=now, wish=wish)
+        scores = picking.compare(able, now=now, wish=wish)
         costs = {
             one.facts.endpoint_id: cost for one, cost in zip(scores.tier, scores.costs, strict=True)
         }

@@ -21,14 +21,13 @@ _MOST_SCORED = 16
 
 
 class Picked(NamedTuple, Generic[ChoiceT]):
-    """An endpoint, what became of the wish to follow a prefix, and who it was compared with.
+    """An endpoint, and what became of the wish to follow a prefix.
 
     ``following`` is ``None`` for a wish without a trail.
     """
 
     choice: ChoiceT
     following: Following | None
-    scores: Scores[ChoiceT]
 
 
 def pick(
@@ -40,23 +39,32 @@ def pick(
     chooses alike without talking.
     """
     able = eligible(owners, tried=tried, now=now, wish=wish)
-    if not able:
-        return None
-    tier = _tier_with_room(able)
+    return choose(able, now=now, wish=wish) if able else None
+
+
+def choose(able: list[ChoiceT], *, now: float, wish: Wish) -> Picked[ChoiceT]:
+    """As ``pick``, of those that may be asked: at least one."""
+    if len(able) == 1 and wish.trail is None:
+        return Picked(able[0], None)
+    scores = compare(able, now=now, wish=wish)
+    chosen = scores.first()
+    return Picked(scores.tier[chosen], scores.following(chosen))
+
+
+def compare(able: list[ChoiceT], *, now: float, wish: Wish) -> Scores[ChoiceT]:
+    """What each of those that may be asked would cost; affinity is in the costs."""
+    tier = _tier_with_room(able) if len(able) > 1 else able
     if not wish.weights.may_vary:
-        scores = Scores(tier, wish, now=now, mixed=0)
-        return Picked(tier[scores.cheapest()[0]], None, scores)
+        return Scores(tier, wish, now=now, mixed=None)
     mixed = ranking.mix(wish.key)
     if len(tier) > _MOST_SCORED:
         tier = _sample(tier, wish, mixed)
     scores = Scores(tier, wish, now=now, mixed=mixed)
-    home = scores.draw_home(wish) if wish.session_load_factor else -1
-    if (trail := wish.trail) is None:
-        return Picked(tier[scores.first()], None, scores)
-    holders, followed = scores.draw_along(trail, wish)
-    chosen = scores.first()
-    following = trail.outcome(chosen, holders=holders, followed=followed, home=home)
-    return Picked(tier[chosen], following, scores)
+    if wish.session_load_factor:
+        scores.draw_home(wish, mixed)
+    if wish.trail is not None:
+        scores.draw_along(wish.trail, wish)
+    return scores
 
 
 def pick_last_resort(

@@ -9,8 +9,9 @@ from __future__ import annotations
 import zlib
 
 _32_BITS = 0xFFFFFFFF
-_GOLDEN_RATIO = 0x9E3779B1
-_ODD = 0x85EBCA6B
+# Odd, and small enough that no product has more than 61 bits.
+_GOLDEN_RATIO = 0x1E3779B1
+_ODD = 0x05EBCA6B
 
 
 def salt(endpoint_id: str) -> int:

@@ -12,7 +12,7 @@ from typing import Generic, Protocol, TypeVar
 from llmgw.gateway import ranking, sessions
 from llmgw.gateway.breaker import Breaker
 from llmgw.gateway.costs import WEIGHTS, Curve, Standing, Weights
-from llmgw.gateway.prefix import Trail
+from llmgw.gateway.prefix import Following, Trail
 
 _AS_GOOD = 0.05
 
@@ -62,71 +62,86 @@ class Wish:
 class Scores(Generic[ChoiceT]):
     """The candidates of one pick with their loads and costs, by index.
 
-    ``mixed`` is the wish's key as ``ranking`` mixes it; ``costs`` have affinity in them once
-    that was drawn in.
+    ``mixed`` is the wish's key as ``ranking`` mixes it, and orders equals; without it they keep
+    their order.  ``costs`` have affinity in them once that was drawn in.
     """
 
-    __slots__ = ("_mixed", "costs", "loads", "tier")
+    __slots__ = ("_followed", "_holders", "_home", "_mixed", "_trail", "costs", "loads", "tier")
 
-    def __init__(self, tier: Sequence[ChoiceT], wish: Wish, *, now: float, mixed: int) -> None:
+    def __init__(
+        self, tier: Sequence[ChoiceT], wish: Wish, *, now: float, mixed: int | None
+    ) -> None:
         self.tier = tier
         self._mixed = mixed
-        self.loads = [one.load() for one in tier]
-        self.costs = self._own_costs(wish.weights, now)
+        self._home = -1
+        self._trail: Trail | None = None
+        self.loads: list[float] = []
+        self.costs: list[float] = []
+        self._score(wish.weights, now)
 
-    def _own_costs(self, weights: Weights, now: float) -> list[float]:
-        """What each costs before any affinity."""
+    def _score(self, weights: Weights, now: float) -> None:
+        """Work out what each costs before any affinity."""
         profile = weights.name
+        loads, costs = self.loads, self.costs
         heaviest = max([one.weight for one in self.tier])
-        costs = []
-        for one, load in zip(self.tier, self.loads, strict=True):
+        for one in self.tier:
+            load = one.load()
             curve = one.curves[profile]
             cost = curve.slope * (load + 1) * heaviest
             cost += curve.toll if load <= curve.level_until else curve.toll_at(load)
             if not one.breaker.is_closed:
                 cost += weights.half_open * one.breaker.reluctance(now)
+            loads.append(load)
             costs.append(cost)
-        return costs
 
-    def draw_home(self, wish: Wish) -> int:
-        """Make the session's home cheaper; its index."""
+    def draw_home(self, wish: Wish, mixed: int) -> None:
+        """Make the session's home cheaper."""
         tier = self.tier
-        home = sessions.home(
-            [ranking.rank(one.salt, self._mixed) for one in tier],
+        self._home = home = sessions.home(
+            [ranking.rank(one.salt, mixed) for one in tier],
             loads=self.loads,
             weights=[one.weight for one in tier],
             load_factor=wish.session_load_factor,
         )
         self.costs[home] -= wish.weights.session
-        return home
 
-    def draw_along(self, trail: Trail, wish: Wish) -> tuple[list[int], list[int]]:
-        """Make holders of the prompt's head cheaper; all of them, and those that were."""
+    def draw_along(self, trail: Trail, wish: Wish) -> None:
+        """Make holders of the prompt's head cheaper."""
+        self._trail = trail
+        self._holders: list[int] = []
+        self._followed: list[int] = []
         incarnations = [one.incarnation for one in self.tier]
         share, held_by = trail.longest_of(incarnations)
         if not held_by:
-            return [], []
+            return
         loads = self.loads
         least_load = min(loads)
-        holders = [index for index, one in enumerate(incarnations) if one in held_by]
-        followed = [
-            one for one in holders if not trail.is_given_up_at(loads[one], least_load=least_load)
-        ]
-        for index in followed:
-            self.costs[index] -= wish.weights.prefix * share
-        return holders, followed
-
-    def cheapest(self) -> list[int]:
-        """All that cost as little as the cheapest, or not noticeably more."""
-        costs = self.costs
-        least = min(costs)
-        edge = least + abs(least) * _AS_GOOD
-        return [index for index, cost in enumerate(costs) if cost <= edge]
+        for index, incarnation in enumerate(incarnations):
+            if incarnation in held_by:
+                self._holders.append(index)
+                if not trail.is_given_up_at(loads[index], least_load=least_load):
+                    self._followed.append(index)
+                    self.costs[index] -= wish.weights.prefix * share
 
     def first(self) -> int:
-        """The cheapest; of equals the one that comes first for the request's key."""
-        equals = self.cheapest()
-        if len(equals) == 1:
-            return equals[0]
-        tier, mixed = self.tier, self._mixed
-        return max(equals, key=lambda index: ranking.rank(tier[index].salt, mixed))
+        """The cheapest, or of those that cost as good as nothing more the key's first."""
+        tier, costs, mixed = self.tier, self.costs, self._mixed
+        least = min(costs)
+        edge = least + abs(least) * _AS_GOOD
+        first = highest = -1
+        for index, cost in enumerate(costs):
+            if cost <= edge:
+                if mixed is None:
+                    return index
+                rank = ranking.rank(tier[index].salt, mixed)
+                if rank > highest:
+                    first, highest = index, rank
+        return first
+
+    def following(self, chosen: int) -> Following | None:
+        """What becomes of the wish to follow a prefix, if there is one."""
+        if self._trail is None:
+            return None
+        return self._trail.outcome(
+            chosen, holders=self._holders, followed=self._followed, home=self._home
+        )
