@@ -146,7 +146,9 @@ class ClientConnection(asyncio.Protocol):
         if self.work is None or self.work.has_begun_answer:
             self._transport.abort()
         elif not self._exchange.is_http10:  # which knows no interim answers, so nothing can ask it
-            self._hangup = Hangup(self._transport, on_gone=self._transport.abort)
+            self._hangup = Hangup(
+                self._transport, on_gone=self._transport.abort, is_awaited=self._awaits_answer
+            )
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - any reason is one
@@ -375,6 +377,9 @@ class ClientConnection(asyncio.Protocol):
             self._stalled_at = now
         self._stalled_bytes = left_bytes
         return now - self._stalled_at >= self._reception.stream.write_timeout_s
+
+    def _awaits_answer(self) -> bool:
+        return self.work is not None and not self.work.has_begun_answer
 
     def _forget_exchange(self) -> None:
         self._exchange = None

@@ -10,7 +10,7 @@ import pytest
 from tests.fakes.clock import FakeClock
 from tests.fakes.gateway_stage import ASK, ON_ONE_LOOP
 from tests.fakes.raw_client import End, get, post
-from tests.fakes.upstream import CHUNKED, END, Do, chunk, event, head, stream, whole
+from tests.fakes.upstream import CHUNKED, DONE, END, EVENTS, Do, chunk, event, head, stream, whole
 
 HTTP10 = b'POST /v1/chat/completions HTTP/1.0\r\nContent-Length: 13\r\n%b\r\n{"model":"m"}'
 
@@ -85,8 +85,37 @@ async def test_client_that_half_closes_in_the_middle_of_its_request_is_let_go(st
     assert engine.connections == 0
 
 
-async def test_half_closed_client_that_leaves_later_is_noticed_at_the_next_bytes(stage):
-    """Nothing tells of it before: its kernel said all that it has to say at the half close."""
+@ON_ONE_LOOP
+async def test_half_closed_client_that_leaves_much_later_is_noticed_while_it_waits(stage):
+    """Nothing tells of it by itself: its kernel said all that it has to say at the half close."""
+    engine = await stage.engine()
+    engine.always(Do.HOLD)
+    client = await stage.send(post(ASK))
+    client.half_close()
+    await engine.asked()
+    await client.until(lambda: len(client.interim) == 1)
+    await asyncio.sleep(2.7)  # all looks after the first question
+    client.leave()
+    await engine.aborted(within_s=10)
+    await stage.settled()
+    assert stage.states == {"cancelled": 1}
+
+
+@ON_ONE_LOOP
+async def test_half_closed_client_is_asked_again_until_its_answer_begins(stage):
+    engine = await stage.engine()
+    go_on = asyncio.Event()
+    engine.always(go_on, EVENTS + chunk(event("a")), 4.0, chunk(DONE) + END)
+    client = await stage.send(post(ASK))
+    client.half_close()
+    await client.until(lambda: len(client.interim) == 2, within_s=10)
+    go_on.set()
+    answer = await client.answer(within_s=15)
+    assert (answer.is_complete, answer.body) == (True, event("a") + DONE)
+    assert [one.status for one in client.interim] == [100, 100], "none within the answer"
+
+
+async def test_half_closed_client_that_leaves_while_its_answer_comes_is_noticed(stage):
     engine = await stage.engine()
     go_on = asyncio.Event()
     engine.always(go_on, *[CHUNKED] + [chunk(b"a"), 0.01] * 50, Do.HOLD)
