@@ -18,6 +18,9 @@ from llmgw.gateway.upstream import UpstreamConnection
 _IDLE_S = 60.0
 """How long an unused connection is kept; engines keep theirs longer or are asked again."""
 
+_MOST_DIALS = 256
+"""Connections that are being opened at a time; an address that takes none holds no more of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Address:
@@ -59,6 +62,7 @@ class Pool:
         self._address = address
         self._dial_timeout_s = dial_timeout_s
         self._idle: dict[UpstreamConnection, None] = {}
+        self._dialling = asyncio.Semaphore(_MOST_DIALS)
         self._is_closed = False
         self.activity = 0
         self.heads = Heads()
@@ -85,10 +89,10 @@ class Pool:
         self._idle.pop(connection, None)
 
     async def dial(self) -> UpstreamConnection:
-        """A fresh connection; raises ``Unreachable``."""
+        """A fresh connection; raises ``Unreachable``.  A wait for its turn counts as dialling."""
         where, timeout_s = self._address, self._dial_timeout_s
         try:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout(timeout_s), self._dialling:
                 _, connection = await asyncio.get_running_loop().create_connection(
                     lambda: UpstreamConnection(self),
                     where.host,
