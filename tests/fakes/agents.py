@@ -33,6 +33,7 @@ from llmgw.kit.clock import SystemClock
 HOST = "127.0.0.1"
 SCRIPT = Path(__file__).with_name("scripted_engine.py")
 WAIT_S = 20.0
+_CARDS = tuple(Gpu(index=index, uuid=f"GPU-{index}", name="made up") for index in range(4))
 
 
 class ScriptedDriver:
@@ -119,6 +120,16 @@ def spec(
     )
 
 
+class NoCards:
+    """A node without cards; fits ``NodeCards``."""
+
+    def gpus(self) -> tuple[Gpu, ...]:
+        return ()
+
+    async def gpu_utilization(self) -> dict[int, int]:
+        return {}
+
+
 class Parts:
     """Orders over a real supervisor, and every report that they made."""
 
@@ -126,6 +137,7 @@ class Parts:
         self.reports: list[ShardReport] = []
         self.on_report: Callable[[ShardReport], None] = lambda report: None
         self._changed = asyncio.Event()
+        self.cards_busy: dict[int, int] = {}
         self.work_dir = folder / "work"
         wanted = {"health_interval": 0.1, "alive_grace": 0.3, "rendezvous_timeout": 10.0}
         self.supervisor = Supervisor(
@@ -133,6 +145,7 @@ class Parts:
             settings=SupervisorSettings(work_dir=str(self.work_dir), **(wanted | settings)),
             clock=SystemClock(),
             on_report=self._reported,
+            gpu_utilization=self._gpu_utilization,
         )
         self.weights = Weights(folder=str(folder / "weights"), clock=SystemClock())
         self.orders = Orders(
@@ -140,8 +153,11 @@ class Parts:
             engines=Engines([driver or ScriptedDriver()]),
             weights=self.weights,
             supervisor=self.supervisor,
-            gpus=lambda: (),
+            gpus=lambda: _CARDS,
         )
+
+    async def _gpu_utilization(self) -> dict[int, int]:
+        return self.cards_busy
 
     def _reported(self, report: ShardReport) -> None:
         self.reports.append(report)

@@ -25,6 +25,7 @@ def main() -> None:
     parser.add_argument("--terms-to-end", type=int, default=1)
     parser.add_argument("--children", type=int, default=0)
     parser.add_argument("--busy-children", type=int, default=0)
+    parser.add_argument("--lone-busy-children", type=int, default=0)
     parser.add_argument("--lone-children", type=int, default=0, help="in sessions of their own")
     parser.add_argument("--wait-for", type=Path, help="listen once this file exists")
     parser.add_argument("--requests-in", type=Path, help="file with the count that it claims")
@@ -71,7 +72,12 @@ def _children(flags: argparse.Namespace) -> list[int]:
     apart = [subprocess.Popen(sleep, start_new_session=True) for _ in range(flags.lone_children)]
     burn = [sys.executable, "-S", "-c", "while True: pass"]
     busy = [subprocess.Popen(burn) for _ in range(flags.busy_children)]
-    return [child.pid for child in (*together, *apart, *busy)]
+    # Like a process that sets its title: neither session nor environment tell whose it is.
+    alone = [
+        subprocess.Popen(burn, start_new_session=True, env={})
+        for _ in range(flags.lone_busy_children)
+    ]
+    return [child.pid for child in (*together, *apart, *busy, *alone)]
 
 
 def _serve(flags: argparse.Namespace) -> None:
@@ -82,6 +88,7 @@ def _serve(flags: argparse.Namespace) -> None:
             if self.path == "/metrics":
                 count = flags.requests_in.read_text() if flags.requests_in else "0"
                 body = f'scripted:requests{{model="x"}} {count}\n'.encode()
+                body += b"scripted:tokens_total 7\n"
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

@@ -11,6 +11,7 @@ import functools
 import signal
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from llmgw.agent.engines import registry
 from llmgw.agent.engines.contract import Command, Engine, StopPlan, StopStep
@@ -23,6 +24,7 @@ from llmgw.agent.weights.fetching import Weights
 from llmgw.config.settings import AgentSettings
 from llmgw.domain.nodes import Gpu
 from llmgw.domain.replicas import RunningShard, ShardReport, ShardSpec, ShardState
+from llmgw.domain.work import ShardWork
 from llmgw.errors import AlreadyHeld, EngineFailed, Invalid, LlmgwError, Unknown
 from llmgw.kit import logs
 from llmgw.kit.clock import Clock
@@ -36,6 +38,18 @@ Work = Callable[[], Coroutine[None, None, None]]
 _DEFAULT_STOP_S = 60.0
 _DEFAULT_HEALTH_PATH = "/health"
 _log = logs.get(__name__)
+
+
+class NodeCards(Protocol):
+    """Says what is known of the node's cards; discovery fits."""
+
+    def gpus(self) -> Sequence[Gpu]:
+        """The cards as they were read last."""
+        ...
+
+    async def gpu_utilization(self) -> Mapping[int, int]:
+        """Percent by card, read now or a moment ago; one that cannot be read is left out."""
+        ...
 
 
 class Orders:
@@ -115,6 +129,10 @@ class Orders:
     def running(self) -> tuple[RunningShard, ...]:
         """Shards that run, and those that are about to."""
         return tuple(shard.running() for shard in self._supervisor.unended())
+
+    async def work(self) -> tuple[ShardWork, ...]:
+        """Of each live shard what it has used so far, for whoever tells slow from hung."""
+        return await self._supervisor.work()
 
     def log_sources(self) -> tuple[str, ...]:
         """``agent`` and every shard of which there is output."""
@@ -199,7 +217,7 @@ def build(
     *,
     environ: Mapping[str, str],
     clock: Clock,
-    gpus: Callable[[], Sequence[Gpu]],
+    cards: NodeCards,
     on_report: Callable[[ShardReport], None],
     ring: LogRing | None = None,
 ) -> Orders:
@@ -216,8 +234,9 @@ def build(
             settings=settings.supervisor,
             clock=clock,
             on_report=on_report,
+            gpu_utilization=cards.gpu_utilization,
         ),
-        gpus=gpus,
+        gpus=cards.gpus,
         ring=ring,
     )
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from llmgw.agent import orders, stocktaking
 from llmgw.agent.discovery import address
 from llmgw.agent.discovery.facts import Discovery
+from llmgw.agent.readings import Readings
 from llmgw.agent.ring import LogRing
 from llmgw.agent.session import Session, SessionSettings, SessionStatus
 from llmgw.config.settings import AgentSettings
@@ -51,12 +52,15 @@ class Agent:
             self.settings,
             environ=environ,
             clock=clock,
-            gpus=discovery.gpus,
+            cards=discovery,
             on_report=self._report,
             ring=ring,
         )
         self._session = Session(
-            _session_settings(self.settings), facts=discovery, orders=self._orders, clock=clock
+            _session_settings(self.settings),
+            facts=Readings(discovery, workers=self._orders),
+            orders=self._orders,
+            clock=clock,
         )
         self._tasks = Tasks(owner="agent")
 

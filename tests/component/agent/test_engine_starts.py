@@ -18,7 +18,7 @@ from llmgw.config.settings import (
 )
 from llmgw.domain.replicas import LaunchProfile, ShardSpec, ShardState
 from llmgw.kit.clock import SystemClock
-from tests.fakes.agents import eventually
+from tests.fakes.agents import NoCards, eventually
 from tests.fakes.engines import free_port
 
 LAUNCHER = (sys.executable, "-m", "llmgw", "llama-server")
@@ -38,7 +38,7 @@ async def agent(tmp_path):
         settings,
         environ=dict(os.environ) | {"PYTHONPATH": os.pathsep.join(sys.path)},
         clock=SystemClock(),
-        gpus=lambda: (),
+        cards=NoCards(),
         on_report=reports.append,
     )
     await made.recover()

@@ -415,32 +415,6 @@ async def test_output_is_trimmed_while_the_engine_writes(tmp_path):
         assert made.orders.log_tail("demo-1.0", 2)[-1].startswith("[process0] 39 ")
 
 
-async def test_a_ready_engine_that_hangs_is_ended_and_told_as_failed(tmp_path):
-    async with parts(tmp_path, hang_timeout=0.6) as made:
-        made.orders.start(spec("--say", "hello", port=free_port()))
-        await made.until(ShardState.READY)
-        pid = made.pid()
-        os.kill(pid, signal.SIGSTOP)
-        failed = await made.until(ShardState.FAILED)
-        assert "no progress" in failed.error
-        assert (failed.exit_code, failed.last_output != ()) == (None, True)
-        assert not is_alive(pid)
-
-
-async def test_a_silent_engine_that_works_and_one_that_answers_are_left_alone(tmp_path):
-    async with parts(tmp_path, hang_timeout=0.6) as made:
-        pids = tmp_path / "pids"
-        flags = ("--busy-children", "1", "--pid-file", str(pids))
-        made.orders.start(spec(*flags, port=free_port()))
-        made.orders.start(spec(shard_id="demo-2.0", port=free_port()))
-        await made.until(ShardState.READY)
-        await made.until(ShardState.READY, shard_id="demo-2.0")
-        os.kill(made.pid(), signal.SIGSTOP)
-        await asyncio.sleep(8)
-        assert {shard.state for shard in made.orders.running()} == {ShardState.READY}
-        os.kill(made.pid(), signal.SIGCONT)
-
-
 async def test_a_draining_engine_is_told_as_drained_once_it_has_no_request(tmp_path):
     count = tmp_path / "count"
     count.write_text("1")

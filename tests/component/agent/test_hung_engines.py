@@ -1,0 +1,98 @@
+"""An engine that hangs is ended with the reason; one that works, however slowly, is left alone."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from llmgw.domain import work
+from llmgw.domain.replicas import ShardState
+from tests.fakes.agents import eventually, is_alive, parts, read_pids, spec
+from tests.fakes.engines import free_port
+
+HANG_S = 0.6
+WATCHED_S = 8.0
+"""A silent engine is looked at twice within this, as each look takes up to six seconds."""
+
+
+async def test_a_ready_engine_that_hangs_is_ended_and_told_as_failed(tmp_path):
+    async with parts(tmp_path, hang_timeout=HANG_S) as made:
+        made.orders.start(spec("--say", "hello", port=free_port()))
+        await made.until(ShardState.READY)
+        pid = made.pid()
+        os.kill(pid, signal.SIGSTOP)
+        failed = await made.until(ShardState.FAILED)
+        assert "no progress" in failed.error
+        assert (failed.exit_code, failed.last_output != ()) == (None, True)
+        assert not is_alive(pid)
+
+
+async def test_a_silent_engine_that_works_and_one_that_answers_are_left_alone(tmp_path):
+    async with parts(tmp_path, hang_timeout=HANG_S) as made:
+        made.orders.start(spec("--busy-children", "1", port=free_port()))
+        made.orders.start(spec(shard_id="demo-2.0", port=free_port()))
+        await made.until(ShardState.READY)
+        await made.until(ShardState.READY, shard_id="demo-2.0")
+        os.kill(made.pid(), signal.SIGSTOP)
+        await asyncio.sleep(WATCHED_S)
+        assert {shard.state for shard in made.orders.running()} == {ShardState.READY}
+        os.kill(made.pid(), signal.SIGCONT)
+
+
+async def test_a_silent_engine_whose_card_works_is_left_alone(tmp_path):
+    async with parts(tmp_path, hang_timeout=HANG_S) as made:
+        made.cards_busy = {0: 100, 1: 90}
+        made.orders.start(spec(port=free_port(), gpu_indices=(1,)))
+        await made.until(ShardState.READY)
+        os.kill(made.pid(), signal.SIGSTOP)
+        await asyncio.sleep(WATCHED_S)
+        assert made.states()[-1] == "ready"
+        made.cards_busy = {0: 100, 1: 0}
+        assert "no progress" in (await made.until(ShardState.FAILED)).error
+
+
+async def test_an_engine_that_answers_and_leaves_its_requests_lying_is_ended(tmp_path):
+    count = tmp_path / "count"
+    count.write_text("0")
+    async with parts(tmp_path, hang_timeout=1.5) as made:
+        made.orders.start(spec("--requests-in", str(count), port=free_port()))
+        await made.until(ShardState.READY)
+        await asyncio.sleep(3)
+        assert made.states()[-1] == "ready", "it has nothing to do"
+        count.write_text("2")
+        failed = await made.until(ShardState.FAILED)
+        assert "no progress: it answers, but what it has to do stands still" in failed.error
+
+
+@pytest.mark.parametrize("children", ["--busy-children", "--lone-busy-children"])
+async def test_work_of_every_process_of_a_shard_is_told(tmp_path, children):
+    pids = tmp_path / "pids"
+    async with parts(tmp_path) as made:
+        made.cards_busy = {0: 3, 2: 40, 3: 20}
+        flags = (children, "1", "--pid-file", str(pids))
+        made.orders.start(spec(*flags, port=free_port(), gpu_indices=(2, 3)))
+        await made.until(ShardState.READY)
+        await read_pids(pids)
+        [before] = await made.orders.work()
+        assert (before.shard_id, before.gpu_utilization_percent) == ("demo-1.0", 40)
+        await asyncio.sleep(1)
+        [after] = await made.orders.work()
+        assert work.has_worked(before, after, elapsed_s=2.0)
+
+
+async def test_an_idle_shard_has_not_worked_and_an_ended_one_says_nothing(tmp_path):
+    async with parts(tmp_path, health_interval=5.0) as made:
+        made.orders.start(spec(port=free_port()))
+        await made.until(ShardState.READY)
+        [before] = await made.orders.work()
+        await asyncio.sleep(1)
+        [after] = await made.orders.work()
+        assert after.gpu_utilization_percent is None, "no card, which is not a card at rest"
+        assert not work.has_worked(before, after, elapsed_s=1.0)
+        made.orders.stop("demo-1.0")
+        await made.until(ShardState.STOPPED)
+        await eventually(lambda: made.orders.running() == ())
+        assert await made.orders.work() == ()
