@@ -21,6 +21,7 @@ from llmgw.config.entering import AdmissionSettings
 from llmgw.gateway import refusing, saturating
 from llmgw.gateway.attained import Attained
 from llmgw.gateway.bands import Band, Bands
+from llmgw.gateway.exchange import Exchange
 from llmgw.gateway.families import WAIT_EDGES_S
 from llmgw.gateway.replies import Code, Refusal
 from llmgw.gateway.saturating import Member
@@ -122,6 +123,17 @@ class Admission:
         self._rejected = dict.fromkeys(names, 0)
         self._waits = {name: [0] * (len(WAIT_EDGES_S) + 1) for name in names}
         self._wait_sum_s = dict.fromkeys(names, 0.0)
+
+    def lets_in(self, exchange: Exchange, model_name: str, pool: Sequence[Member]) -> bool:
+        """Whether a request may send at once, as most may; else it is to ``ask``."""
+        band = self.bands.of(exchange.headers)
+        if not (self._is_free(self._lines.get(model_name), band) and self.has_room(pool, band)):
+            return False
+        self._waits[band.name][0] += 1
+        if project := exchange.project:
+            tokens = exchange.prompt_tokens or exchange.body_bytes / 4
+            self._attained.charge(project, tokens, self._now())
+        return True
 
     def ask(self, waiter: Waiter, pool: Sequence[Member]) -> Entry:
         """Whether it may send now; if it waits, it will hear."""

@@ -1,8 +1,9 @@
 """Bring a request as far as its first attempt: may it be asked, by whom, and when.
 
-``pipeline`` begins an ``Arrival`` a request, which ends in a ``Dispatch``, in a refusal, or with
-its client.  Most take one step.  Others wait here, for room or for a model that is being loaded,
-and cost nothing while they do; the last thing before a refusal is a fallback model.
+``pipeline`` calls ``begin`` for each request.  Most go straight on to a ``Dispatch``.  The others
+are an ``Arrival`` that ends in one, in a refusal, or with its client: they wait here, for room or
+for a model that is being loaded, and cost nothing while they do; the last thing before a refusal
+is a fallback model.
 """
 
 from __future__ import annotations
@@ -40,6 +41,47 @@ _FOR_NOTHING, _FOR_ROOM, _FOR_A_LOAD = _Waits
 _ADMITTED, _WAITING = Entry.ADMITTED, Entry.WAITS
 
 
+def begin(client: Client, exchange: Exchange, model: RoutedModel, shared: Surroundings) -> None:
+    """Take the request on; from here on its client's connection talks to whoever has it."""
+    shared.books.taken_on()
+    try:
+        way = _way_straight_on(exchange, model, shared)
+    except Exception as error:  # noqa: BLE001 - as of any work that fails
+        Arrival(client, exchange, model, shared).on_fault(error)
+        return
+    if way is None:
+        Arrival(client, exchange, model, shared).start()
+    else:
+        wish, able = way
+        Dispatch(client, exchange, model=model, wish=wish, shared=shared).start(able)
+
+
+def _way_straight_on(
+    exchange: Exchange, model: RoutedModel, shared: Surroundings
+) -> tuple[Wish, list[LiveEndpoint]] | None:
+    """What it wishes and who may be asked, if nothing speaks against it."""
+    if suitability.objection(exchange, model, checks_capabilities=shared.checks_capabilities):
+        return None
+    now = shared.now()
+    wish = _wish_of(exchange, model, shared, now)
+    owners = shared.registry.owners.get(model.name, ())
+    able = picking.eligible(owners, tried=(), now=now, wish=wish)
+    if able and shared.admission.lets_in(exchange, model.name, able):
+        return wish, able
+    return None
+
+
+def _wish_of(exchange: Exchange, model: RoutedModel, shared: Surroundings, now: float) -> Wish:
+    """What it asks of endpoints, its length included as far as any may be too small for it."""
+    wish = shared.affinity.wish(exchange, model, now)
+    if not exchange.prompt_tokens:
+        least_tokens = shared.registry.least_context.get(model.name)
+        if least_tokens is not None:
+            suitability.measure(exchange, least_tokens)
+    wish.prompt_tokens = exchange.prompt_tokens
+    return wish
+
+
 class Arrival:
     """See the module; fits ``ports.Work`` and ``admission.Waiter``."""
 
@@ -58,9 +100,8 @@ class Arrival:
         self.band: Band = shared.admission.bands.of(exchange.headers)
 
     def start(self) -> None:
-        """Take the request on; from here on its client's connection talks to this object."""
+        """See whether it can be asked, and when."""
         exchange, shared = self._exchange, self._shared
-        shared.books.taken_on()
         self._client.work = self
         objection = suitability.objection(
             exchange, self._model, checks_capabilities=shared.checks_capabilities
@@ -164,23 +205,13 @@ class Arrival:
         """Ask to be let through to the endpoints that there are."""
         exchange, shared = self._exchange, self._shared
         now = shared.now()
-        self._wish = wish = shared.affinity.wish(exchange, self._model, now)
+        self._wish = wish = _wish_of(exchange, self._model, shared, now)
         owners = shared.registry.owners.get(self._model.name, ())
-        wish.prompt_tokens = self._measured()
         able = picking.eligible(owners, tried=(), now=now, wish=wish)
         if able:
             self._ask(able)
         else:
             self._find_another_way()
-
-    def _measured(self) -> int:
-        """The length of the prompt as far as any endpoint may be too small for it."""
-        exchange = self._exchange
-        if not exchange.prompt_tokens:
-            least_tokens = self._shared.registry.least_context.get(self._model.name)
-            if least_tokens is not None:
-                suitability.measure(exchange, least_tokens)
-        return exchange.prompt_tokens
 
     def _ask(self, able: Sequence[LiveEndpoint]) -> None:
         entry = self._shared.admission.ask(self, able)

@@ -81,11 +81,14 @@ class Dispatch:
         self._is_cancelled = False
         self._is_over = False
 
-    def start(self) -> None:
-        """Send; from here on the client's connection talks to this object."""
+    def start(self, able: list[LiveEndpoint] | None = None) -> None:
+        """Send; from here on the client's connection talks to this object.
+
+        ``able`` are the endpoints that may be asked, where that is known already.
+        """
         self._shared.admission.hold(self)
         self._client.work = self
-        self._next()
+        self._next(able)
 
     @property
     def is_over(self) -> bool:
@@ -214,7 +217,7 @@ class Dispatch:
         """See ``attempt.Owner``."""
         return self._shared.tasks.spawn("dial", work)
 
-    def _next(self) -> None:
+    def _next(self, able: list[LiveEndpoint] | None = None) -> None:
         """Send to the best endpoint that this round has not tried."""
         exchange, shared = self._exchange, self._shared
         owners = shared.registry.owners.get(self._model.name, ())
@@ -223,7 +226,9 @@ class Dispatch:
             self._refuse(refusing.too_late(owners))
             return
         wish = self._wish
-        picked = picking.pick(owners, tried=self._tried, now=now, wish=wish)
+        if able is None:
+            able = picking.eligible(owners, tried=self._tried, now=now, wish=wish)
+        picked = picking.choose(able, now=now, wish=wish) if able else None
         if shared.books.wants_reasons(now):
             considered = candidates.explain(
                 owners, tried=self._tried, now=now, wish=wish, picked=picked

@@ -8,8 +8,7 @@ the account is settled whatever happens.
 from __future__ import annotations
 
 from llmgw.domain.routes import RouteTable
-from llmgw.gateway import usage_chunk
-from llmgw.gateway.arrival import Arrival
+from llmgw.gateway import arrival, usage_chunk
 from llmgw.gateway.describing import describe
 from llmgw.gateway.exchange import MODEL_PATHS, STREAM_PATHS, Exchange, State
 from llmgw.gateway.local import LocalRoutes, other_method
@@ -64,7 +63,7 @@ class Pipeline:
                 exchange.usage_asking = usage_chunk.asking(described.stream_options)
         if described.user is not None or described.prompt_cache_key is not None:
             exchange.session_hint = described.session_hint
-        Arrival(client, exchange, model, self._surroundings).start()
+        arrival.begin(client, exchange, model, self._surroundings)
 
     def _answer(self, client: Client, exchange: Exchange, answer: Answer | Refusal) -> None:
         """Give an answer of our own and close the account; a probe's leaves no line in the log."""
