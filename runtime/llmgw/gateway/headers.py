@@ -35,6 +35,7 @@ _NOT_TO_CLIENT = frozenset(
         b"x-request-id",
         b"x-llmgw-served-model",
         b"x-llmgw-attempts",
+        b"x-llmgw-queue-ms",
         # The engine's word on cross-origin use; it knows nothing of who may use the gateway.
         b"access-control-allow-credentials",
         b"access-control-allow-headers",
@@ -48,7 +49,10 @@ _NOT_WITH_EVENTS = frozenset({b"cache-control", b"x-accel-buffering"})
 _ABOUT_CHUNKS = frozenset({b"transfer-encoding"})
 _FOR_EVENTS = b"cache-control: no-cache\r\nx-accel-buffering: no\r\n"
 _CLOSE = b"connection: close\r\n"
-_ANSWER_HEAD = b"%bx-request-id: %b\r\nx-llmgw-served-model: %b\r\nx-llmgw-attempts: %d\r\n%b\r\n"
+_ANSWER_HEAD = (
+    b"%bx-request-id: %b\r\nx-llmgw-served-model: %b\r\n"
+    b"x-llmgw-attempts: %d\r\nx-llmgw-queue-ms: %d\r\n%b\r\n"
+)
 
 _STATUS_LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
@@ -98,6 +102,7 @@ def answer_head(head: ResponseHead, exchange: Exchange) -> bytes:
         exchange.request_key,
         exchange.model_name.encode(),
         exchange.attempts,
+        (exchange.first_sent_at - exchange.started_at) * 1000,
         _CLOSE if exchange.closes else b"",
     )
 
@@ -127,8 +132,16 @@ def own_answer(answer: Answer, exchange: Exchange) -> bytes:
         b"content-length: %d\r\n" % len(answer.body),
         b"x-request-id: %b\r\n" % exchange.request_key,
         *(b"%b: %b\r\n" % field for field in answer.fields),
+        _way(exchange) if exchange.model_name else b"",
         _CLOSE if exchange.closes else b"",
         b"\r\n",
         b"" if exchange.method == b"HEAD" else answer.body,
     ]
     return b"".join(lines)
+
+
+def _way(exchange: Exchange) -> bytes:
+    """How often a request for a model was sent, and how long it took to be sent at all."""
+    until = exchange.first_sent_at or exchange.ended_at
+    waited_ms = max(until - exchange.started_at, 0.0) * 1000
+    return b"x-llmgw-attempts: %d\r\nx-llmgw-queue-ms: %d\r\n" % (exchange.attempts, waited_ms)

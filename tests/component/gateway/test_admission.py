@@ -58,7 +58,8 @@ async def test_request_waits_while_engines_are_full_and_goes_once_they_have_room
     await engine.looked_at(3)
     assert engine.asked == 0
     engine.metrics = EMPTY
-    assert (await client.answer()).status == 200
+    answer = await client.answer()
+    assert (answer.status, int(answer["x-llmgw-queue-ms"]) > 50) == (200, True)
     assert stage.stats.admission.depths == {}
 
 
@@ -93,6 +94,7 @@ async def test_nobody_waits_longer_than_its_band_may(stage, full_engine):
     answer = await stage.ask()
     assert (answer.status, answer.code, answer["retry-after"]) == (429, "overloaded", "5")
     assert 0.4 <= asyncio.get_running_loop().time() - began_at < 2
+    assert (answer["x-llmgw-attempts"], int(answer["x-llmgw-queue-ms"]) >= 400) == ("0", True)
     assert stage.stats.admission.rejected == {"gold": 1}
     assert stage.stats.totals.requests == {("m", 429): 1}
 

@@ -106,6 +106,7 @@ async def test_client_gets_the_engine_s_fields_but_those_of_the_connection(stage
         "X-Request-Id: dropped",
         "X-LLMGW-Served-Model: dropped",
         "X-LLMGW-Attempts: dropped",
+        "X-LLMGW-Queue-Ms: dropped",
         "Access-Control-Allow-Origin: dropped",
         "Access-Control-Allow-Credentials: dropped",
     )
@@ -137,6 +138,28 @@ async def test_other_answers_keep_what_the_engine_says_of_caching(stage):
     await stage.engine(answer=whole(b"a", "Cache-Control: max-age=9"))
     got = await stage.ask()
     assert (got["cache-control"], got["x-accel-buffering"]) == ("max-age=9", None)
+
+
+async def test_answers_and_failures_tell_attempts_and_the_wait_before_the_first(stage):
+    stage.tune(dispatch={"max_attempts": 2})
+    engine = await stage.engine()
+    for scripts, status, attempts in (
+        ([whole(b"a")], 200, "1"),
+        ([stream("a")], 200, "1"),
+        ([whole(status=500), whole(b"a")], 200, "2"),
+        ([whole(status=500), whole(status=401)], 502, "2"),
+    ):
+        for script in scripts:
+            engine.once(script)
+        answer = await stage.ask()
+        assert (answer.status, answer["x-llmgw-attempts"]) == (status, attempts)
+        assert 0 <= int(answer["x-llmgw-queue-ms"]) < 200, "a pause between attempts is no queue"
+    stage.drop_endpoint("e1")
+    answer = await stage.ask()
+    assert (answer.code, answer["x-llmgw-attempts"]) == ("no_endpoints", "0")
+    assert int(answer["x-llmgw-queue-ms"]) >= 0
+    models = await (await stage.send(get("/v1/models"))).answer()
+    assert [name for name, _ in models.fields if name.startswith("x-llmgw")] == []
 
 
 # Names of models

@@ -16,6 +16,7 @@ def exchange(*, is_http10=False, closes=False, **fields):
     made.request_id, made.request_key = "req-1", b"req-1"
     made.model_name = "m"
     made.attempts = 2
+    made.first_sent_at = 1.25
     made.is_http10 = is_http10
     made.closes = closes
     made.headers = {name.replace("_", "-").encode(): value for name, value in fields.items()}
@@ -80,7 +81,7 @@ def test_answer_carries_its_id_who_served_it_and_how_often_it_was_tried():
     head = to_client("Content-Length: 2", "X-Engine: kept")
     assert head == (
         b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nx-engine: kept\r\nx-request-id: req-1\r\n"
-        b"x-llmgw-served-model: m\r\nx-llmgw-attempts: 2\r\n\r\n"
+        b"x-llmgw-served-model: m\r\nx-llmgw-attempts: 2\r\nx-llmgw-queue-ms: 1250\r\n\r\n"
     )
 
 
@@ -96,6 +97,8 @@ def test_answer_carries_its_id_who_served_it_and_how_often_it_was_tried():
         "Set-Cookie",
         "X-Request-Id",
         "X-Llmgw-Served-Model",
+        "X-Llmgw-Attempts",
+        "X-Llmgw-Queue-Ms",
         "Access-Control-Allow-Origin",
         "Access-Control-Allow-Credentials",
     ],
@@ -137,5 +140,20 @@ def test_own_answer_to_head_has_the_length_and_no_body():
     text = headers.own_answer(answer, asked)
     assert text == (
         b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 3\r\n"
-        b"x-request-id: req-1\r\nallow: GET\r\n\r\n"
+        b"x-request-id: req-1\r\nallow: GET\r\n"
+        b"x-llmgw-attempts: 2\r\nx-llmgw-queue-ms: 1250\r\n\r\n"
     )
+
+
+def test_own_answer_to_what_was_never_sent_tells_how_long_it_waited():
+    asked = exchange()
+    asked.attempts, asked.first_sent_at, asked.ended_at = 0, 0.0, 3.5
+    assert b"x-llmgw-attempts: 0\r\nx-llmgw-queue-ms: 3500\r\n" in headers.own_answer(
+        Answer(429, b""), asked
+    )
+
+
+def test_own_answer_about_no_model_tells_nothing_of_attempts():
+    asked = exchange()
+    asked.model_name = ""
+    assert b"x-llmgw" not in headers.own_answer(Answer(200, b""), asked)
