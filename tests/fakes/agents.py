@@ -2,6 +2,10 @@
 
 As a program it carries out one start from standard input and kills itself where it is told to:
 ``python -m tests.fakes.agents --work-dir DIR --die-at ready < spec.json``.
+
+``--die-before save:2`` kills it just before its second save of the state file, ``spawn:1`` before
+it starts its first process, ``signal:1`` before it signals one, ``forget:1`` before it removes the
+file.
 """
 
 from __future__ import annotations
@@ -215,8 +219,36 @@ async def read_pids(path: Path) -> list[int]:
     return [int(word) for word in path.read_text().split()]  # noqa: ASYNC240 - a test may
 
 
+_DEEDS = {
+    "save": ("os.rename", 1, "shard-"),
+    "spawn": ("subprocess.Popen", 0, ""),
+    "signal": ("os.killpg", 0, ""),
+    "forget": ("os.remove", 0, "shard-"),
+}
+"""What the interpreter calls each deed, and which of its arguments names a file."""
+
+
+def _die_before(deed: str, number: int) -> None:
+    event, place, beginning = _DEEDS[deed]
+    seen = 0
+
+    def hear(name: str, arguments: tuple[Any, ...]) -> None:
+        nonlocal seen
+        if name != event or not Path(str(arguments[place])).name.startswith(beginning):
+            return
+        seen += 1
+        if seen == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(hear)
+
+
 async def _run(flags: argparse.Namespace, wanted: ShardSpec) -> None:
-    made = Parts(flags.work_dir)
+    steps = [StopStep(signal.SIGTERM, wait_s) for wait_s in flags.stop_steps]
+    made = Parts(flags.work_dir, driver=ScriptedDriver(steps=steps))
+    if flags.die_before:
+        deed, _, number = flags.die_before.partition(":")
+        _die_before(deed, int(number))
 
     def die(report: ShardReport) -> None:
         if report.state == flags.die_at:
@@ -237,6 +269,8 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--work-dir", type=Path, required=True)
     parser.add_argument("--die-at", default="")
+    parser.add_argument("--die-before", default="")
+    parser.add_argument("--stop-steps", type=float, nargs="+", default=[5.0])
     parser.add_argument("--drain-at", default="")
     parser.add_argument("--stop-at", default="")
     flags = parser.parse_args()

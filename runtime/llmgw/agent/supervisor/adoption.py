@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from llmgw.agent.supervisor import workdir
 from llmgw.agent.supervisor.kinship import Identity
 from llmgw.domain.names import SHARD_ID
 from llmgw.domain.replicas import LaunchProfile, ShardSpec
@@ -78,7 +79,7 @@ class StateFile:
 
 def save(path: Path, record: Record) -> None:
     """Replace the file in one step."""
-    fresh = path.with_name(path.name + ".tmp")
+    fresh = path.with_name(path.name + workdir.UNFINISHED)
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _FILE_MODE)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         json.dump(asdict(record), file)

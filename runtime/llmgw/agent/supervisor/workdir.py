@@ -10,6 +10,8 @@ from llmgw.kit import filelocks
 
 _FOLDER_MODE = 0o750
 _PREFIX, _SUFFIX = "shard-", ".json"
+UNFINISHED = ".tmp"
+"""At the end of a state file's name while it is written."""
 
 
 class WorkDir:
@@ -27,6 +29,7 @@ class WorkDir:
                 "let the agent's user write there, or set supervisor.work_dir"
             ) from error
         self._hold()
+        self._clear_unfinished()
 
     @property
     def output(self) -> Path:
@@ -47,6 +50,11 @@ class WorkDir:
     def close(self) -> None:
         """Let go of the lock."""
         os.close(self._lock)
+
+    def _clear_unfinished(self) -> None:
+        """What an agent was writing when it was killed says nothing, and may hold secrets."""
+        for path in self.path.glob(f"{_PREFIX}*{_SUFFIX}{UNFINISHED}"):
+            path.unlink(missing_ok=True)
 
     def _hold(self) -> None:
         if not filelocks.take(self._lock):
