@@ -67,8 +67,8 @@ def _show(screen: Screen, found: Inventory) -> None:
     hardware = found.hardware
     tables = (
         (_GPUS, [_gpu(gpu, found.problems(gpu)) for gpu in hardware.cards.gpus]),
-        (_HCAS, [row for hca in hardware.hcas for row in _ports(hca)]),
-        (_FABRICS, [_fabric(check) for check in hardware.fabrics]),
+        (_HCAS, [row for hca in hardware.around.hcas for row in _ports(hca)]),
+        (_FABRICS, [_fabric(check) for check in hardware.around.fabrics]),
         (_STORAGE, [_disk(space) for space in found.files.storage]),
         (_WEIGHTS, [_weights(weights) for weights in found.files.weights]),
     )
@@ -87,7 +87,7 @@ def _show(screen: Screen, found: Inventory) -> None:
 
 
 def _facts(found: Inventory) -> list[tuple[str, str | None]]:
-    hardware, host = found.hardware, found.hardware.host
+    hardware, host = found.hardware, found.hardware.around.host
     memory_mb = hardware.memory_total_mb
     interface = f" ({found.mgmt_interface})" if found.mgmt_interface else ""
     return [

@@ -191,6 +191,10 @@ class DiscoverySettings:
     ib_root: str = setting("/sys/class/infiniband", "Folder that lists InfiniBand adapters.")
     prefer_nvml: bool = setting(True, "Ask the NVIDIA library before `nvidia-smi`.")
     skip_gpus: bool = setting(False, "Report no cards at all.")
+    kernel_log: str = setting(
+        "/dev/kmsg",
+        "The kernel's log, in which faults of cards (Xid) are looked for; empty means: nowhere.",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -9,12 +10,13 @@ import llmgw
 from llmgw.agent.discovery.address import Identity
 from llmgw.agent.discovery.fabrics import FabricCheck
 from llmgw.agent.discovery.facts import Discovery, Timeouts
-from llmgw.agent.discovery.scan import Cards, EnginesHere, Files, Hardware
+from llmgw.agent.discovery.scan import Cards, EnginesHere, Files, Surroundings
 from llmgw.config.settings import AgentSettings
 from llmgw.domain.nodes import (
     EngineInstall,
     Fabric,
     Gpu,
+    GpuGauges,
     Host,
     InstallState,
     LocalWeights,
@@ -27,9 +29,14 @@ WEIGHTS = (LocalWeights("/srv/m.gguf", 3),)
 WHO = Identity("node01", "node01.example.com", "10.0.0.5", "eth0")
 
 
-def _card(index=0, *, used_mib=4, problems=()):
+def _card(index=0, *, used_mib=4, problems=(), busy=None):
     return Gpu(
-        index=index, uuid="u", name="NVIDIA H200", memory_used_mib=used_mib, problems=problems
+        index=index,
+        uuid="u",
+        name="NVIDIA H200",
+        memory_used_mib=used_mib,
+        utilization_percent=busy,
+        problems=problems,
     )
 
 
@@ -43,6 +50,8 @@ class FakeScanner:
         self.gpus = (_card(),)
         self.weights = WEIGHTS
         self.n_walks = 0
+        self.n_looks_around = 0
+        self.usable = ("mlx5_0",)
         self.failures = ()
         self.gate = threading.Event()
         self.gate.set()
@@ -58,14 +67,13 @@ class FakeScanner:
     def cards(self):
         return Cards(gpus=self.gpus, source="nvml", failures=self.failures)
 
-    def hardware(self):
+    def around(self):
+        self.n_looks_around += 1
         checks = (
-            FabricCheck(name="ib", usable=("mlx5_0",), rate_gbps=200, problems=()),
+            FabricCheck(name="ib", usable=self.usable, rate_gbps=200, problems=()),
             FabricCheck(name="roce", usable=(), rate_gbps=None, problems=("no port",)),
         )
-        return Hardware(
-            cards=self.cards(), fabrics=checks, memory_total_mb=64, host=Host(os_id="debian")
-        )
+        return Surroundings(fabrics=checks, host=Host(os_id="debian"), warnings=("no AVX2",))
 
     def memory_total_mb(self):
         return 64
@@ -105,6 +113,8 @@ async def test_a_registration_carries_everything(discovery):
         labels={"rack": "r1"},
         gpus=(_card(),),
         fabrics=(Fabric(name="ib", hcas=("mlx5_0",), rate_gbps=200),),
+        fabric_problems=("fabric roce: no port",),
+        warnings=("no AVX2",),
         host=Host(os_id="debian"),
         memory_total_mb=64,
         storage=SPACE,
@@ -190,6 +200,7 @@ async def test_a_read_that_was_given_up_does_not_spoil_the_next(discovery, scann
 
 
 async def test_the_same_failure_is_logged_once(discovery, scanner, caplog):
+    scanner.around = Surroundings
     scanner.failures = ("nvidia-smi ended with 9",)
     for _ in range(3):
         await discovery.refresh()
@@ -198,3 +209,71 @@ async def test_the_same_failure_is_logged_once(discovery, scanner, caplog):
     scanner.failures = ("nvidia-smi ended with 9",)
     await discovery.refresh()
     assert [r.getMessage() for r in caplog.records].count("discovery_failed") == 2
+
+
+async def test_use_of_cards_is_read_again_only_once_it_is_old(discovery, scanner, clock):
+    scanner.gpus = (_card(0, busy=70), _card(1))
+    assert await discovery.gpu_utilization() == {0: 70}
+    scanner.gpus = (_card(0, busy=10),)
+    clock.advance(5)
+    assert await discovery.gpu_utilization() == {0: 70}
+    clock.advance(6)
+    assert await discovery.gpu_utilization() == {0: 10}
+
+
+async def test_cards_that_cannot_be_read_show_no_old_use(discovery, scanner, clock):
+    scanner.gpus = (_card(0, busy=100),)
+    await discovery.refresh()
+    assert await discovery.gpu_utilization() == {0: 100}
+    scanner.gpus = ()
+    clock.advance(11)
+    assert await discovery.gpu_utilization() == {}
+    assert [gpu.index for gpu in discovery.gpus()] == [0], "orders are still checked against them"
+
+
+async def test_a_card_that_breaks_and_mends_is_told_both_times(discovery, scanner):
+    await discovery.facts()
+    scanner.gpus = (_card(problems=("Xid 79",)),)
+    assert [gpu.problems for gpu in (await discovery.refresh()).gpus] == [("Xid 79",)]
+    assert [gpu.problems for gpu in discovery.gpus()] == [("Xid 79",)]
+    scanner.gpus = (_card(),)
+    assert [gpu.problems for gpu in (await discovery.refresh()).gpus] == [()]
+
+
+async def test_gauges_of_cards_are_in_every_heartbeat(discovery, scanner):
+    scanner.gpus = (replace(_card(), utilization_percent=87, temperature_c=61, power_watts=450),)
+    beat = await discovery.refresh()
+    assert beat.gpu_gauges == {0: GpuGauges(87, 61, 450)}
+
+
+async def test_a_driver_that_fails_for_a_moment_says_nothing_of_its_cards(discovery, scanner):
+    await discovery.facts()
+    scanner.gpus, scanner.failures = (), ("nvidia-smi ended with 9",)
+    for _ in range(2):
+        beat = await discovery.refresh()
+        assert (beat.gpus, beat.gpu_gauges, beat.gpu_memory_used_mib) == (None, {}, {})
+
+
+async def test_cards_of_a_driver_that_goes_on_failing_are_out_of_use(discovery, scanner):
+    await discovery.facts()
+    scanner.gpus, scanner.failures = (), ("nvidia-smi ended with 9",)
+    for _ in range(4):
+        beat = await discovery.refresh()
+    (card,) = beat.gpus
+    assert card.problems == ("it cannot be read: nvidia-smi ended with 9",)
+    assert (card.uuid, card.name, card.memory_used_mib) == ("u", "NVIDIA H200", None)
+    assert beat.warnings[0] == "could not be read: nvidia-smi ended with 9"
+    scanner.gpus, scanner.failures = (_card(),), ()
+    assert (await discovery.refresh()).gpus == (_card(),)
+
+
+async def test_adapters_are_looked_at_once_a_minute(discovery, scanner, clock):
+    await discovery.facts()
+    scanner.usable = ()
+    clock.advance(59.0)
+    assert [f.name for f in (await discovery.refresh()).fabrics] == ["ib"]
+    clock.advance(1.0)
+    beat = await discovery.refresh()
+    assert (beat.fabrics, beat.fabric_problems) == ((), ("fabric roce: no port",))
+    await discovery.refresh()
+    assert scanner.n_looks_around == 2

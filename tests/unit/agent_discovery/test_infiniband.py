@@ -159,7 +159,8 @@ def test_an_adapter_that_is_not_there_is_named_with_those_that_are():
         pytest.param((), "adapter mlx5_0 was not found; found: none", id="none"),
         pytest.param(
             (_hca("mlx5_0", ("INIT", 200)),),
-            "adapter mlx5_0 has no active port: port 1 is INIT/LinkUp",
+            "adapter mlx5_0 has no active port: port 1 is INIT/LinkUp "
+            "(linked, but no subnet manager answers)",
             id="no subnet manager",
         ),
         pytest.param(
@@ -204,3 +205,63 @@ def test_results_come_by_name_and_only_for_what_is_declared():
     declared = [FabricAdapters(name=n, hcas=("a",)) for n in ("roce", "ib")]
     assert [r.name for r in fabrics.check(declared, [])] == ["ib", "roce"]
     assert fabrics.check([], [_hca("a", ("ACTIVE", 1))]) == ()
+
+
+def _of_kind(name, layer, *, interfaces=(), state="ACTIVE"):
+    port = HcaPort(num=1, state=state, phys_state="LinkUp", rate_gbps=200, link_layer=layer)
+    return Hca(name=name, ports=(port,), interfaces=interfaces)
+
+
+@pytest.mark.parametrize("layer", ["InfiniBand", "Ethernet", ""])
+def test_a_fabric_says_whether_it_is_native_or_roce(layer):
+    result = _check(FabricAdapters(name="ib", hcas=("mlx5_0",)), _of_kind("mlx5_0", layer))
+    assert result.fabric.link_layer == layer
+
+
+def test_adapters_of_another_kind_are_none_of_a_fabrics_own():
+    declared = FabricAdapters(name="ib", hcas=("mlx5_0", "mlx5_1", "mlx5_2"))
+    found = [
+        _of_kind("mlx5_0", "InfiniBand"),
+        _of_kind("mlx5_1", "Ethernet"),
+        _of_kind("mlx5_2", ""),
+    ]
+    result = _check(declared, *found)
+    assert result.usable == ("mlx5_0", "mlx5_2")
+    assert result.said == (
+        "fabric ib: adapter mlx5_1 is Ethernet and those before it are InfiniBand",
+    )
+
+
+def test_a_roce_port_in_init_does_not_wait_for_a_subnet_manager():
+    result = _check(
+        FabricAdapters(name="f", hcas=("mlx5_0",)), _of_kind("mlx5_0", "Ethernet", state="INIT")
+    )
+    assert result.problems == ("adapter mlx5_0 has no active port: port 1 is INIT/LinkUp",)
+
+
+def test_a_management_address_on_a_fabric_is_warned_of():
+    declared = [FabricAdapters(name="roce", hcas=("mlx5_0",))]
+    found = [_of_kind("mlx5_0", "Ethernet", interfaces=("ens1f0np0",))]
+    (warning,) = fabrics.warnings(declared, found, mgmt_interface="ens1f0np0")
+    assert warning.startswith("the management interface ens1f0np0 is adapter mlx5_0 of fabric roce")
+    assert fabrics.warnings(declared, found, mgmt_interface="eth0") == ()
+    assert fabrics.warnings([], found, mgmt_interface="ens1f0np0") == ()
+
+
+def test_working_infiniband_that_no_fabric_has_is_warned_of_and_other_adapters_are_not():
+    found = [
+        _of_kind("mlx5_0", "InfiniBand"),
+        _of_kind("mlx5_1", "InfiniBand"),
+        _of_kind("mlx5_2", "InfiniBand", state="DOWN"),
+        _of_kind("mlx5_3", "Ethernet"),
+    ]
+    declared = [FabricAdapters(name="ib", hcas=("mlx5_0",))]
+    assert fabrics.warnings(declared, found, mgmt_interface="eth0") == (
+        "no fabric has the InfiniBand adapters that work: mlx5_1",
+    )
+
+
+def test_the_interfaces_of_an_adapter_are_found(root):
+    _adapter(root, "mlx5_0", ports={"1": UP})
+    (root / "mlx5_0" / "device" / "net" / "ibp23s0").mkdir(parents=True)
+    assert infiniband.read(root)[0].interfaces == ("ibp23s0",)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from llmgw.agent.discovery import engines_probe, host, memory, storage, weights_scan
-from llmgw.domain.nodes import Host, LocalWeights
+from llmgw.agent.discovery import engines_probe, host, memory, numa, storage, weights_scan
+from llmgw.domain.nodes import Host, LocalWeights, NumaNode
 
 
 def _tree(root, **texts):
@@ -16,11 +16,16 @@ def _tree(root, **texts):
 def test_a_host_is_read_from_its_files(tmp_path):
     files = {
         "etc/os-release": 'ID=ubuntu\nVERSION_ID="22.04"\nVERSION_CODENAME=jammy\n# x=y\nA=b\n',
-        "proc/cpuinfo": "processor\t: 0\nflags\t\t: fpu avx2 avx fma sse\n\nflags\t\t: avx512f\n",
+        "proc/cpuinfo": "processor\t: 0\nmodel name\t: AMD EPYC 7763 64-Core Processor\n"
+        "processor\t: 1\nflags\t\t: fpu avx2 avx fma sse\n\nflags\t\t: avx512f\n",
         "proc/driver/nvidia/version": (
             "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.90.07  Fri May 31 09:35:42 UTC\n"
             "GCC version: 12.3.0\n"
         ),
+        "sys/devices/system/node/node0/cpulist": "0-1\n",
+        "sys/devices/system/node/node0/meminfo": "\nNode 0 MemTotal:       65536 kB\n",
+        "sys/devices/system/node/node10/distance": "10\n",
+        "sys/devices/system/node/has_cpu": "0\n",
     }
     _tree(tmp_path, **files)
     assert host.read(root=tmp_path, machine="x86_64") == Host(
@@ -30,6 +35,9 @@ def test_a_host_is_read_from_its_files(tmp_path):
         arch="amd64",
         cpu_flags=("avx", "avx2", "fma"),
         nvidia_driver="550.90.07",
+        cpu_model="AMD EPYC 7763 64-Core Processor",
+        cpu_threads=2,
+        numa_nodes=(NumaNode(0, "0-1", 64), NumaNode(10, "", None)),
     )
 
 
@@ -181,3 +189,37 @@ def test_a_program_is_looked_up_and_never_run(tmp_path):
     )
     assert found == {"llamacpp": "unknown", "sim": "unknown"}
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("machine", "cpuinfo", "n_warnings"),
+    [
+        pytest.param("x86_64", "processor : 0\nflags : fpu avx avx2\n", 0, id="as it should be"),
+        pytest.param("x86_64", "processor : 0\nflags : fpu sse4_2\n", 1, id="a virtual default"),
+        pytest.param("aarch64", "processor : 0\nFeatures : fp asimd\n", 0, id="not for ARM"),
+        pytest.param("x86_64", "", 0, id="unknown"),
+    ],
+)
+def test_a_processor_without_avx2_is_warned_of(tmp_path, machine, cpuinfo, n_warnings):
+    _tree(tmp_path, **{"proc/cpuinfo": cpuinfo})
+    warnings = host.warnings(host.read(root=tmp_path, machine=machine))
+    assert [("AVX2" in w, "CPU type 'host'" in w) for w in warnings] == [(True, True)] * n_warnings
+
+
+@pytest.mark.parametrize(
+    ("bus_id", "folder"),
+    [
+        ("00000000:1B:00.0", "0000:1b:00.0"),
+        ("0001:1b:00.0", "0001:1b:00.0"),
+        ("1b:00.0", "0000:1b:00.0"),
+    ],
+)
+def test_a_card_is_near_to_the_numa_node_that_its_folder_names(tmp_path, bus_id, folder):
+    _tree(tmp_path, **{f"sys/bus/pci/devices/{folder}/numa_node": "3\n"})
+    assert numa.of_device(tmp_path, bus_id) == 3
+
+
+@pytest.mark.parametrize(("bus_id", "text"), [("1b:00.0", "-1"), ("", "0"), ("1c:00.0", "0")])
+def test_a_card_whose_numa_node_nobody_knows_has_none(tmp_path, bus_id, text):
+    _tree(tmp_path, **{"sys/bus/pci/devices/0000:1b:00.0/numa_node": text})
+    assert numa.of_device(tmp_path, bus_id) is None

@@ -104,3 +104,34 @@ def test_the_configured_program_wins_over_the_search_path(tmp_path):
     assert nvidia_smi.find("/opt/nvidia-smi", search_path=str(tmp_path)) == "/opt/nvidia-smi"
     assert nvidia_smi.find("", search_path=str(tmp_path)) == found
     assert nvidia_smi.find("", search_path=str(tmp_path / "empty")) is None
+
+
+def test_a_column_that_this_version_does_not_know_is_left_out(tmp_path):
+    """A real one names one unknown column, prints nothing else, and ends with 2."""
+    body = """case "$1" in
+  *compute_cap*) echo 'Field "compute_cap" is not a valid field to query.'; exit 2;;
+  *power.limit*) echo 'Field "power.limit" is not a valid field to query.'; exit 2;;
+esac
+echo "0, GPU-0, Tesla V100-PCIE-16GB, 16160, 0, 3B:00.0, 470.182.03, 34, 0, 7, [N/A], 25.67"
+"""
+    (card,) = nvidia_smi.read(_program(tmp_path, body))
+    assert (card.gpu_class, card.compute_capability) == ("v100-16g", "")
+    assert card.pci_bus_id == "3B:00.0"
+    assert (card.driver_version, card.temperature_c, card.ecc_errors) == ("470.182.03", 34, 0)
+    assert (card.utilization_percent, card.power_watts, card.power_limit_watts) == (7, 26, None)
+
+
+def test_a_program_that_refuses_what_nobody_can_do_without_has_failed(tmp_path):
+    program = _program(tmp_path, "echo 'Field \"uuid\" is not a valid field to query.'; exit 2")
+    with pytest.raises(DiscoveryFailed, match=r"ended with 2 and said: Field \"uuid\""):
+        nvidia_smi.read(program)
+
+
+def test_power_and_mig_are_read_where_they_are_told():
+    row = "0, GPU-0, NVIDIA A100-SXM4-40GB, 40960, 0, 8.0, 00000000:07:00.0, 535.54, 30, 0, [N/A]"
+    (card,) = nvidia_smi.parse(f"{row}, Enabled, 51.90, 400.00\n")
+    assert (card.power_watts, card.power_limit_watts) == (52, 400)
+    assert card.problems == ("MIG is on: it is cut into parts; engines use whole cards only",)
+    assert card.nvlink_peers is None
+    (card,) = nvidia_smi.parse(f"{row}, Disabled, [N/A], [Unknown Error]\n")
+    assert (card.power_watts, card.power_limit_watts, card.problems) == (None, None, ())

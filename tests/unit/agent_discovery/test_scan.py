@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from llmgw.agent.discovery.nvml import Listing
 from llmgw.agent.discovery.scan import Scanner, model_folders
 from llmgw.agent.install.standing import Standings
 from llmgw.config.settings import AgentSettings, DiscoverySettings, FabricAdapters
@@ -50,7 +51,7 @@ def _works(folder):
 
 def test_the_library_is_asked_first(make, tmp_path):
     _works(tmp_path)
-    cards = make(read_nvml=lambda: (CARD,)).cards()
+    cards = make(read_nvml=lambda: Listing((CARD,))).cards()
     assert (cards.source, cards.gpus, cards.failures) == ("nvml", (CARD,), ())
 
 
@@ -89,18 +90,18 @@ def test_cards_that_cannot_be_read_hide_nothing_else(make, tmp_path):
     assert hardware.cards.gpus == ()
     assert [str(tmp_path / "missing") in failure for failure in hardware.failures] == [True]
     assert hardware.memory_total_mb
-    assert hardware.host.arch
-    assert [check.usable for check in hardware.fabrics] == [("mlx5_0",)]
+    assert hardware.around.host.arch
+    assert [check.usable for check in hardware.around.fabrics] == [("mlx5_0",)]
     assert [weights.size_bytes for weights in files.weights] == [2]
     assert len(files.storage) == 1
 
 
 def test_adapters_that_cannot_be_read_hide_nothing_else(make, tmp_path):
     (tmp_path / "ib").touch()
-    hardware = make(read_nvml=lambda: (CARD,)).hardware()
+    hardware = make(read_nvml=lambda: Listing((CARD,))).hardware()
     assert hardware.cards.gpus == (CARD,)
     assert len(hardware.failures) == 1
-    assert hardware.fabrics[0].problems == ("adapter mlx5_0 was not found; found: none",)
+    assert hardware.around.fabrics[0].problems == ("adapter mlx5_0 was not found; found: none",)
 
 
 def test_engines_are_those_whose_program_is_here(make):

@@ -6,14 +6,22 @@ The agent's session asks it; a part that hangs is left out, named in the log onc
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
 import llmgw
 from llmgw.agent.discovery import gpus
 from llmgw.agent.discovery.address import Identity
-from llmgw.agent.discovery.scan import Cards, EnginesHere, Files, Hardware, Scanner
+from llmgw.agent.discovery.card_watch import CardWatch
+from llmgw.agent.discovery.scan import (
+    Cards,
+    EnginesHere,
+    Files,
+    Hardware,
+    Scanner,
+    Surroundings,
+)
 from llmgw.config.settings import AgentSettings
 from llmgw.domain.nodes import Gpu, HeartbeatFacts, LocalWeights, NodeFacts, Storage
 from llmgw.errors import DeadlinePassed
@@ -23,6 +31,12 @@ from llmgw.kit.offloading import Lane
 
 _T = TypeVar("_T")
 _log = logs.get(__name__)
+
+_CARDS_FRESH_S = 10.0
+"""Younger figures of cards are not read again for whoever asks between two heartbeats."""
+
+_AROUND_EVERY_S = 60.0
+"""Adapters and the processor change when somebody works on the machine, not from beat to beat."""
 
 _WEIGHTS_SHARE = 0.05
 """The most of the time that may be spent on walking through model folders."""
@@ -55,51 +69,74 @@ class Discovery:
         self._scanner = scanner
         self._clock = clock
         self._files_lane = Lane(name="reading the model folders")
-        self._cards_lane = Lane(name="reading the hardware")
+        self._cards_lane = Lane(name="reading the cards")
+        self._around_lane = Lane(name="reading the adapters")
         self._engines_lane = Lane(name="checking the engines")
         self._files = Files()  # last known, for a registration while a read hangs
-        self._hardware = Hardware()
+        self._around = Surroundings()
         self._engines = EnginesHere()
-        self._gpus: tuple[Gpu, ...] = ()
+        self._watch = CardWatch()
+        self._cards = Cards()
+        self._around_due_at = 0.0
+        self._cards_read_at = float("-inf")
         self._weights_due_at = 0.0
         self._said: frozenset[str] = frozenset()
 
     def gpus(self) -> tuple[Gpu, ...]:
         """The cards as they were read last; the orders for shards are checked against them."""
-        return self._gpus
+        return self._watch.gpus
+
+    async def gpu_utilization(self) -> Mapping[int, int]:
+        """Percent by card, read now or a moment ago; a card that cannot be read is left out.
+
+        Whether an engine hangs is asked without a control plane too, so nobody may beat meanwhile.
+        """
+        if self._clock.monotonic() - self._cards_read_at > _CARDS_FRESH_S:
+            reading = _Reading(timeout_s=self._timeouts.heartbeat_s)
+            await self._read_cards(reading)
+        return {
+            gpu.index: gpu.utilization_percent
+            for gpu in self._cards.gpus
+            if gpu.utilization_percent is not None
+        }
 
     async def facts(self) -> NodeFacts:
         """All that a registration carries, read now."""
         reading = _Reading(timeout_s=self._timeouts.registration_s)
         files = await reading.of(self._files_lane, self._scanner.files, otherwise=self._files)
-        hardware = await reading.of(
-            self._cards_lane, self._scanner.hardware, otherwise=self._hardware
-        )
-        self._files, self._hardware, self._gpus = files, hardware, hardware.cards.gpus
+        await self._look_around(reading)
+        cards = await self._read_cards(reading)
+        self._watch.take(cards)
+        self._files = files
         self._engines = await reading.of(
             self._engines_lane, self._scanner.engines, otherwise=self._engines
         )
-        self._say((*reading.failures, *hardware.failures, *_unusable(hardware)))
-        return self._registration(files, hardware)
+        self._say(reading)
+        return self._registration(files)
 
     async def refresh(self) -> HeartbeatFacts:
         """All that a heartbeat may carry, read now; the disks and the cards side by side."""
         reading = _Reading(timeout_s=self._timeouts.heartbeat_s)
-        (space, weights), cards, self._engines = await asyncio.gather(
+        (space, weights), cards, self._engines, _ = await asyncio.gather(
             self._files_again(reading),
-            reading.of(self._cards_lane, self._scanner.cards, otherwise=Cards()),
+            self._read_cards(reading),
             reading.of(self._engines_lane, self._scanner.engines, otherwise=self._engines),
+            self._look_around_again(reading),
         )
-        problems = gpus.news(self._gpus, cards.gpus)
-        self._gpus = cards.gpus or self._gpus
-        self._say((*reading.failures, *cards.failures))
+        before, told = self._watch.gpus, self._watch.take(cards)
+        self._say(reading)
         return HeartbeatFacts(
             gpu_memory_used_mib={
                 gpu.index: gpu.memory_used_mib
                 for gpu in cards.gpus
                 if gpu.memory_used_mib is not None
             },
-            new_problems=problems,
+            gpu_gauges={gpu.index: gpus.gauges(gpu) for gpu in cards.gpus},
+            gpus=told,
+            fabrics=self._around.offered,
+            fabric_problems=self._around.fabric_problems,
+            warnings=self._warnings(),
+            new_problems=gpus.news(before, told or before),
             storage=space,
             memory_total_mb=self._scanner.memory_total_mb(),
             weights=weights,
@@ -107,7 +144,7 @@ class Discovery:
             engine_installs=self._engines.installs,
         )
 
-    def _registration(self, files: Files, hardware: Hardware) -> NodeFacts:
+    def _registration(self, files: Files) -> NodeFacts:
         who = self._identity
         return NodeFacts(
             node_id=who.node_id,
@@ -115,10 +152,12 @@ class Discovery:
             mgmt_addr=who.mgmt_addr,
             agent_version=llmgw.__version__,
             labels=dict(self._settings.labels),
-            gpus=hardware.cards.gpus,
-            fabrics=tuple(check.fabric for check in hardware.fabrics if check.is_usable),
-            host=hardware.host,
-            memory_total_mb=hardware.memory_total_mb,
+            gpus=self._watch.gpus,
+            fabrics=self._around.offered,
+            fabric_problems=self._around.fabric_problems,
+            warnings=self._warnings(),
+            host=self._around.host,
+            memory_total_mb=self._scanner.memory_total_mb(),
             storage=files.storage,
             weights=files.weights,
             engine_versions=self._engines.versions,
@@ -126,6 +165,27 @@ class Discovery:
             engine_installs=self._engines.installs,
             port_range=self._settings.port_range,
         )
+
+    async def _read_cards(self, reading: _Reading) -> Cards:
+        """The cards now, and none where they cannot be read: old figures would look like work."""
+        self._cards = await reading.of(self._cards_lane, self._scanner.cards, otherwise=Cards())
+        self._cards_read_at = self._clock.monotonic()
+        return self._cards
+
+    def _warnings(self) -> tuple[str, ...]:
+        """What a person should know: what could not be read, then what is odd."""
+        seen = Hardware(cards=self._cards, around=self._around)
+        return (*map(_unread, seen.failures), *seen.warnings)
+
+    async def _look_around_again(self, reading: _Reading) -> None:
+        if self._clock.monotonic() >= self._around_due_at:
+            await self._look_around(reading)
+
+    async def _look_around(self, reading: _Reading) -> None:
+        self._around = await reading.of(
+            self._around_lane, self._scanner.around, otherwise=self._around
+        )
+        self._around_due_at = self._clock.monotonic() + _AROUND_EVERY_S
 
     async def _files_again(
         self, reading: _Reading
@@ -141,8 +201,10 @@ class Discovery:
         self._weights_due_at = ended + (ended - started) / _WEIGHTS_SHARE
         return ((), None) if files is None else (files.storage, files.weights)
 
-    def _say(self, failures: tuple[str, ...]) -> None:
+    def _say(self, reading: _Reading) -> None:
         """Log what did not fail at the reading before."""
+        seen = Hardware(cards=self._cards, around=self._around)
+        failures = (*reading.failures, *seen.failures, *self._around.fabric_problems)
         for failure in failures:
             if failure not in self._said:
                 _log.warning("discovery_failed", reason=failure)
@@ -164,10 +226,5 @@ class _Reading:
             return otherwise
 
 
-def _unusable(hardware: Hardware) -> tuple[str, ...]:
-    """What is wrong with declared fabrics; one without a usable adapter is not offered."""
-    return tuple(
-        f"fabric {check.name}: {problem}"
-        for check in hardware.fabrics
-        for problem in check.problems
-    )
+def _unread(failure: str) -> str:
+    return f"could not be read: {failure}"

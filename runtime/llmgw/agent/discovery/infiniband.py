@@ -29,6 +29,16 @@ class HcaPort:
         """It carries traffic; one that only waits for a subnet manager (INIT) does not."""
         return self.state.upper() == "ACTIVE"
 
+    @property
+    def is_native(self) -> bool:
+        """InfiniBand all the way, not RoCE."""
+        return self.link_layer == "InfiniBand"
+
+    @property
+    def lacks_manager(self) -> bool:
+        """The cable is fine and nobody has configured the port; only InfiniBand waits like that."""
+        return self.state.upper() == "INIT" and self.link_layer != "Ethernet"
+
 
 @dataclass(frozen=True, slots=True)
 class Hca:
@@ -39,6 +49,8 @@ class Hca:
     pci_addr: str = ""
     numa_node: int | None = None
     firmware_version: str = ""
+    interfaces: tuple[str, ...] = ()
+    """The network interfaces on it: IPoIB, or the Ethernet of a RoCE card."""
 
 
 def read(root: Path) -> tuple[Hca, ...]:
@@ -93,6 +105,7 @@ def _hca(folder: Path) -> Hca | None:
         pci_addr=device.resolve().name if device.exists() else "",
         numa_node=_numa_node(device),
         firmware_version=_line(folder / "fw_ver"),
+        interfaces=_interfaces(device / "net"),
     )
 
 
@@ -109,6 +122,13 @@ def _ports(folder: Path, numbers: list[int]) -> Iterator[HcaPort]:
             lid=local_id(_line(port / "lid")),
             sm_lid=local_id(_line(port / "sm_lid")),
         )
+
+
+def _interfaces(folder: Path) -> tuple[str, ...]:
+    try:
+        return tuple(sorted(interface.name for interface in folder.iterdir()))
+    except OSError:
+        return ()
 
 
 def _numa_node(device: Path) -> int | None:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import shutil
 import subprocess
+from collections.abc import Mapping, Sequence
 
 from llmgw.agent.discovery import gpus
 from llmgw.domain.nodes import Gpu
@@ -26,11 +28,16 @@ COLUMNS = (
     "temperature.gpu",
     "ecc.errors.uncorrected.volatile.total",
     "utilization.gpu",
+    "mig.mode.current",
+    "power.draw",
+    "power.limit",
 )
-"""The last one is left out by old drivers, so a row may be one shorter."""
+"""The last ones are left out by old drivers, so a row may be shorter."""
 
 _MANDATORY = 10
 _TIMEOUT_S = 20.0
+_REFUSED = re.compile(r'Field "([^"]+)" is not a valid field to query')
+_NEVER_REFUSED = frozenset({"index", "uuid", "name"})
 
 
 def find(configured: str, *, search_path: str | None) -> str | None:
@@ -39,10 +46,40 @@ def find(configured: str, *, search_path: str | None) -> str | None:
 
 
 def read(program: str) -> tuple[Gpu, ...]:
-    """Run it and read its cards; ``DiscoveryFailed`` names the program and what it said."""
-    query = f"--query-gpu={','.join(COLUMNS)}"
+    """Run it and read its cards; ``DiscoveryFailed`` names the program and what it said.
+
+    A column that its version does not know fails the whole query, so it is asked without it again.
+    """
+    columns = list(COLUMNS)
+    while True:
+        ended = _ask(program, columns)
+        refused = _REFUSED.search(ended.stdout + ended.stderr) if ended.returncode else None
+        if refused is None or refused[1] not in set(columns) - _NEVER_REFUSED:
+            break
+        columns.remove(refused[1])
+    if ended.returncode != 0:
+        said = _last_line(ended.stderr) or _last_line(ended.stdout) or "nothing"
+        raise DiscoveryFailed(f"{program} ended with {ended.returncode} and said: {said}")
+    return parse(ended.stdout, columns=columns)
+
+
+def parse(text: str, *, columns: Sequence[str] = COLUMNS) -> tuple[Gpu, ...]:
+    """Cards from its CSV; rows that are none are passed over, unknown figures stay absent."""
     try:
-        ended = subprocess.run(
+        rows = list(csv.reader(io.StringIO(text), skipinitialspace=True, strict=True))
+    except csv.Error as error:
+        raise DiscoveryFailed(f"nvidia-smi printed what is no CSV: {error}") from error
+    mandatory = len([column for column in columns if column in COLUMNS[:_MANDATORY]])
+    whole = (row for row in rows if len(row) >= mandatory and row[0].strip().isdecimal())
+    return tuple(
+        _card({c: field.strip() for c, field in zip(columns, row, strict=False)}) for row in whole
+    )
+
+
+def _ask(program: str, columns: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    query = f"--query-gpu={','.join(columns)}"
+    try:
+        return subprocess.run(
             [program, query, "--format=csv,noheader,nounits"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -55,51 +92,39 @@ def read(program: str) -> tuple[Gpu, ...]:
         raise DiscoveryFailed(f"{program} did not end within {_TIMEOUT_S:g} s") from error
     except OSError as error:
         raise DiscoveryFailed(f"{program} cannot be run: {error.strerror}") from error
-    if ended.returncode != 0:
-        said = _last_line(ended.stderr) or _last_line(ended.stdout) or "nothing"
-        raise DiscoveryFailed(f"{program} ended with {ended.returncode} and said: {said}")
-    return parse(ended.stdout)
 
 
-def parse(text: str) -> tuple[Gpu, ...]:
-    """Cards from its CSV; rows that are none are passed over, unknown figures stay absent."""
-    try:
-        rows = list(csv.reader(io.StringIO(text), skipinitialspace=True, strict=True))
-    except csv.Error as error:
-        raise DiscoveryFailed(f"nvidia-smi printed what is no CSV: {error}") from error
-    cards = (_card([field.strip() for field in row]) for row in rows)
-    return tuple(card for card in cards if card is not None)
-
-
-def _card(row: list[str]) -> Gpu | None:
-    if len(row) < _MANDATORY or not row[0].isdecimal():
-        return None
+def _card(fields: Mapping[str, str]) -> Gpu:
+    is_cut = fields.get("mig.mode.current") == "Enabled"
     return gpus.condemned(
         Gpu(
-            index=int(row[0]),
-            uuid=row[1],
-            name=row[2],
-            memory_total_mib=_number(row[3]),
-            memory_used_mib=_number(row[4]),
-            compute_capability=_text(row[5]),
-            pci_bus_id=_text(row[6]),
-            driver_version=_text(row[7]),
-            temperature_c=_number(row[8]),
-            ecc_errors=_number(row[9]),
-            utilization_percent=_number(row[10]) if len(row) > _MANDATORY else None,
-        )
+            index=int(fields["index"]),
+            uuid=fields["uuid"],
+            name=fields["name"],
+            memory_total_mib=_number(fields.get("memory.total")),
+            memory_used_mib=_number(fields.get("memory.used")),
+            compute_capability=_text(fields.get("compute_cap")),
+            pci_bus_id=_text(fields.get("pci.bus_id")),
+            driver_version=_text(fields.get("driver_version")),
+            temperature_c=_number(fields.get("temperature.gpu")),
+            ecc_errors=_number(fields.get("ecc.errors.uncorrected.volatile.total")),
+            utilization_percent=_number(fields.get("utilization.gpu")),
+            power_watts=_number(fields.get("power.draw")),
+            power_limit_watts=_number(fields.get("power.limit")),
+        ),
+        *((gpus.CUT_SOMEHOW,) if is_cut else ()),
     )
 
 
-def _text(field: str) -> str:
-    return "" if field.startswith("[") else field
+def _text(field: str | None) -> str:
+    return "" if field is None or field.startswith("[") else field
 
 
-def _number(field: str) -> int | None:
-    bare = field.removesuffix(" MiB").removesuffix(" W").strip()
+def _number(field: str | None) -> int | None:
+    bare = (field or "").removesuffix(" MiB").removesuffix(" W").strip()
     try:
-        return int(bare)
-    except ValueError:
+        return round(float(bare))
+    except (ValueError, OverflowError):
         return None
 
 
