@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 
 import pytest
 
@@ -37,17 +38,20 @@ async def test_single_engine_is_tried_again_after_a_pause(stage):
 
 
 @ON_ONE_LOOP
-async def test_pause_between_rounds_doubles(stage):
-    stage.tune(dispatch={"max_attempts": 3})
-    engine = await stage.engine(answer=whole(status=500))
+async def test_single_engine_gets_all_five_attempts_with_pauses_that_double(stage):
+    """A quarter of a second to two, each a fifth more or less; then it answers for itself."""
+    engine = await stage.engine(answer=whole(b"no", status=500))
     client = await stage.send(post(ASK))
     times = []
-    for number in (1, 2, 3):
-        await engine.asked(number)
+    for number in range(1, 6):
+        await engine.until(lambda number=number: len(engine.requests) >= number, within_s=9)
         times.append(asyncio.get_running_loop().time())
-    assert (await client.answer())["x-llmgw-attempts"] == "3"
-    assert 0.19 < times[1] - times[0] < 0.9
-    assert 0.39 < times[2] - times[1] < 1.8
+    answer = await client.answer()
+    assert (answer.status, answer.body, answer["x-llmgw-attempts"]) == (500, b"no", "5")
+    pauses = [later - before for before, later in itertools.pairwise(times)]
+    for pause_s, expected_s in zip(pauses, (0.25, 0.5, 1, 2), strict=True):
+        assert 0.75 * expected_s < pause_s < 3.6 * expected_s
+    assert len(engine.requests) == 5
 
 
 async def test_engines_that_fail_slowly_use_up_the_deadline_before_the_attempts(stage):
@@ -69,7 +73,7 @@ async def test_engines_that_fail_slowly_use_up_the_deadline_before_the_attempts(
                 await engine.until(lambda engine=engine: not engine.playing)
         go_on.clear()
     answer = await client.answer()
-    assert (answer.status, answer.code) == (503, "deadline_exceeded")
+    assert (answer.status, answer.code, answer["retry-after"]) == (503, "deadline_exceeded", "5")
     assert sum(len(engine.requests) for engine in engines) == 3
 
 
@@ -85,6 +89,40 @@ async def test_engine_that_comes_back_is_used_without_waiting_for_the_pause(stag
     answer = await client.answer(within_s=0.5)
     assert (answer.body, answer["x-llmgw-attempts"]) == (b"good", "2")
     assert len(other.requests) == 1
+
+
+async def test_engine_that_comes_back_after_a_minute_costs_one_more_attempt(stage):
+    """Looking for an owner again and again meanwhile costs none."""
+    stage.clock = clock = FakeClock()
+    stage.tune(dispatch={"max_attempts": 2})
+    engine = await stage.engine()
+    engine.once(whole(status=500))
+    engine.once(GOOD)
+    facts = stage.endpoints["e1"]
+    client = await stage.send(post(ASK))
+    await engine.asked()
+    stage.drop_endpoint("e1")
+    for _ in range(6):
+        clock.advance(10)
+        await asyncio.sleep(0.1)
+    stage.endpoints["e1"] = facts
+    stage.publish()
+    answer = await client.answer()
+    assert (answer.body, answer["x-llmgw-attempts"]) == (b"good", "2")
+
+
+async def test_endpoint_that_gets_the_model_between_two_rounds_is_used(stage):
+    """It was there and did not list it yet: pulling ended in the meantime."""
+    stage.tune(dispatch={"max_attempts": 2})
+    engine = await stage.engine(answer=whole(status=500))
+    pulling = await stage.engine("e2", models=("other",), priority=1, answer=GOOD)
+    client = await stage.send(post(ASK))
+    await engine.asked()
+    await stage.until(lambda: stage.stats.totals.failed_attempts)
+    stage.change_endpoint("e2", models=("other", "m"))
+    answer = await client.answer(within_s=1)
+    assert (answer.body, answer["x-llmgw-attempts"]) == (b"good", "2")
+    assert len(pulling.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -106,17 +144,24 @@ async def test_after_its_deadline_no_attempt_begins(stage, is_gone, code):
 
 
 @ON_ONE_LOOP
-async def test_attempt_begun_before_the_deadline_may_outlast_it(stage):
+async def test_attempt_that_begins_a_second_before_the_deadline_may_take_its_half_hour(stage):
     stage.clock = clock = FakeClock()
-    engine = await stage.engine()
-    go_on = asyncio.Event()
-    engine.always(go_on, whole(b"late"))
+    engines = await stage.engines(2)
+    go_on = [asyncio.Event(), asyncio.Event()]
+    for engine in engines:
+        engine.always(go_on[0], whole(status=500))
     client = await stage.send(post(ASK))
-    await engine.asked()
-    clock.advance(1700)
+    await stage.until(lambda: any(engine.requests for engine in engines))
+    [second] = [engine for engine in engines if not engine.requests]
+    second.always(go_on[1], whole(b"late"))
+    clock.advance(599)
+    go_on[0].set()
+    await second.asked()
+    clock.advance(1799)
     await asyncio.sleep(0.3)
-    go_on.set()
-    assert (await client.answer()).body == b"late"
+    go_on[1].set()
+    answer = await client.answer()
+    assert (answer.body, answer["x-llmgw-attempts"]) == (b"late", "2")
 
 
 # The breaker at work
