@@ -117,7 +117,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def abort(self) -> None:
         """Give the answer up: the engine sees the connection close at once."""
-        self._receiver = None
+        self._receiver = self._head_receiver = None  # it refers back to this connection
         self._transport.abort()
 
     def close(self) -> None:
@@ -172,6 +172,7 @@ class UpstreamConnection(asyncio.Protocol):
         """The connection is gone; called by the event loop."""
         self._keeper.forget(self)
         receiver, self._receiver = self._receiver, None
+        self._head_receiver = None
         if receiver is None:
             return
         if exc is None and self.framing is not None and self.framing.ends_at_close():
@@ -234,6 +235,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def _fail(self, reason: str) -> None:
         receiver, self._receiver = self._receiver, None
+        self._head_receiver = None
         self._transport.abort()
         if receiver is not None:
             receiver.on_lost(reason)

@@ -20,8 +20,9 @@ from llmgw.gateway.relaying import Relay
 from llmgw.gateway.request_log import RequestLog
 from llmgw.gateway.request_reader import RequestReader
 from llmgw.gateway.responses import ResponseHead
+from llmgw.gateway.upstream import UpstreamConnection
 from llmgw.kit import metrics
-from tests.fakes.gateway_stage import ASK
+from tests.fakes.gateway_stage import ASK, ON_ONE_LOOP
 from tests.fakes.raw_client import get, post
 from tests.fakes.upstream import DONE, EVENTS, Do, chunk, event, stream, whole
 
@@ -138,7 +139,6 @@ async def test_request_leaves_nothing_for_the_collector(stage):
     """The hot path makes no cycles, so that the collector may look rarely."""
     engine = await stage.engine()
     client = await stage.client()
-    kinds = (Exchange, Dispatch, Attempt, Relay, ResponseHead, ClientConnection, RequestReader)
     answers = [
         whole(b"a"),
         stream("b"),
@@ -157,9 +157,6 @@ async def test_request_leaves_nothing_for_the_collector(stage):
         other = await stage.send(post(b"{") + b"\r\n\r\nnonsense")
         await other.end()
 
-    def alive():
-        return Counter(type(one).__name__ for one in gc.get_objects() if isinstance(one, kinds))
-
     await one_round()
     gc.collect()
     gc.disable()
@@ -174,3 +171,53 @@ async def test_request_leaves_nothing_for_the_collector(stage):
         gc.enable()
     assert late == early
     assert max(late.values(), default=0) <= len(answers), late
+
+
+def alive():
+    """How many of what a request is made of live."""
+    kinds = (
+        *(Exchange, Dispatch, Attempt, Relay, ResponseHead),
+        *(ClientConnection, RequestReader, UpstreamConnection),
+    )
+    return Counter(type(one).__name__ for one in gc.get_objects() if isinstance(one, kinds))
+
+
+@ON_ONE_LOOP  # transports of asyncio's own loop refer back to what they serve
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param((Do.HOLD,), id="client leaves before the head"),
+        pytest.param((EVENTS, Do.HOLD), id="client leaves before the body"),
+        pytest.param((EVENTS + chunk(event("a")), Do.HOLD), id="client leaves mid-stream"),
+        pytest.param((Do.CLOSE,), id="engine is lost before the head"),
+        pytest.param((EVENTS + chunk(event("a")), Do.RESET), id="engine is lost mid-stream"),
+        pytest.param((b"HTTP/1.1 nonsense\r\n\r\n",), id="engine sends nonsense"),
+    ],
+)
+async def test_request_that_ends_early_leaves_nothing_for_the_collector(stage, answer):
+    """A third of all clients may leave: what they leave behind would lie there for minutes."""
+    stage.tune(dispatch={"max_attempts": 1}, breaker={"failure_threshold": 100})
+    engine = await stage.engine()
+    engine.always(*answer)
+
+    async def one_round():
+        seen = len(engine.requests)
+        client = await stage.send(post({**ASK, "stream": True}))
+        await stage.until(lambda: len(engine.requests) > seen)
+        if Do.HOLD not in answer:
+            await stage.settled()
+        elif "data: " in repr(answer):
+            await client.got(b"data: ")
+        client.leave()
+        await stage.settled()
+        await stage.until(lambda: stage.stats.connections == 0)
+
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(8):
+            await one_round()
+        left = alive()
+    finally:
+        gc.enable()
+    assert max(left.values(), default=0) <= 2, f"more than what closes just now: {left}"
