@@ -53,6 +53,8 @@ def _row(model: ModelView, replicas: Sequence[ReplicaView]) -> Row:
 
 def _remarks(model: ModelView, replicas: Sequence[ReplicaView]) -> list[str]:
     remarks = [stage.line for replica in replicas for stage in load_progress.stages(replica)]
+    if model.ready_in_s is not None:
+        remarks.append(f"it will probably serve in {figures.age(model.ready_in_s)}")
     if model.reason:
         remarks.append(model.reason)
     if model.last_failure is not None and model.ready < model.want:

@@ -63,6 +63,8 @@ def _flags(replica: ReplicaView) -> list[str]:
     flags = ["stale profile"] if replica.is_stale_profile else []
     if replica.is_assembling:
         flags.append(f"has {len(replica.shards)} of {replica.want_shards} shards")
+    if replica.ejected_s is not None:
+        flags.append(f"left alone for {figures.age(replica.ejected_s)}: no progress")
     if replica.drain_reason:
         flags.append(replica.drain_reason)
     return flags

@@ -31,3 +31,8 @@ def replica_id(*, model: str, token: str) -> str:
 def shard_id(*, replica: str, rank: int) -> str:
     """The id of one shard of a replica, ``llama-9f31c2aa.0``."""
     return f"{replica}.{rank}"
+
+
+def replica_of(shard: str) -> str:
+    """The id of the replica that a shard's id was made for."""
+    return shard.rpartition(".")[0]

@@ -64,6 +64,8 @@ class RoutedModel:
     fallbacks: tuple[str, ...] = ()
     routing_profile: str = ""
     retry_after_s: int | None = None
+    ready_expected_at: float | None = None
+    """When it will probably serve, in seconds since 1970; only while it loads, where known."""
     is_on_demand: bool = False
     """Whether it is loaded when somebody asks for it, and unloaded when nobody does."""
     failure: str = ""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from llmgw.domain.catalog import Catalog, Model
 from llmgw.domain.nodes import Node
 from llmgw.domain.replicas import Replica, Stray
+from llmgw.domain.traffic import Traffic
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,8 @@ class Bounds:
     """How long requests in flight may go on in a replica that is to stop."""
     move_grace_s: float = 600.0
     """The least time that a replacement of a moving replica has; then the old one goes anyway."""
+    hang_after_s: float = 120.0
+    """A replica that has made no progress for so long is given up."""
     avoid_s: float = 600.0
     """How long a node where a model failed is its last choice, and a stranger's port is left."""
 
@@ -74,6 +77,8 @@ class Cluster:
     strays: Mapping[tuple[str, str], Stray] = field(default_factory=dict)
     failures: Mapping[str, Failures] = field(default_factory=dict)
     blocked_ports: Mapping[tuple[str, int], float] = field(default_factory=dict)
+    load_times: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """How many seconds the last start of each model and profile took, as far as it was seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,5 +102,10 @@ class Snapshot:
     bounds: Bounds = field(default_factory=Bounds)
     missing_since: Mapping[str, float] = field(default_factory=dict)
     """Since when each model has had fewer replicas than are wanted."""
+    asked: frozenset[str] = frozenset()
+    """Models that requests wait for, or have used just now."""
+    traffic: Traffic = field(default_factory=Traffic)
+    draining_inflight: Mapping[str, int] = field(default_factory=dict)
+    """Requests under way at each replica of which all gateways know that it drains."""
     is_leader: bool = True
     seed: int = 0

@@ -96,7 +96,11 @@ class ShardView:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaView:
-    """One running copy of a model; ``ready_s`` and ``idle_s`` are ages, absent where unknown."""
+    """One running copy of a model; ``ready_s`` and ``idle_s`` are ages, absent where unknown.
+
+    ``inflight`` is what the gateways have under way there, ``ejected_s`` how long they have left it
+    alone because it makes no progress, ``ready_in_s`` when it will probably serve.
+    """
 
     replica_id: str
     model: str
@@ -110,7 +114,10 @@ class ReplicaView:
     pool: str = ""
     fabric: str = ""
     ready_s: float | None = None
+    ready_in_s: float | None = None
     idle_s: float | None = None
+    inflight: int | None = None
+    ejected_s: float | None = None
     is_stale_profile: bool = False
     is_assembling: bool = False
     drain_reason: str = ""
@@ -144,6 +151,8 @@ class ModelView:
     """One catalog entry and how much of it runs.
 
     ``reason`` says in one sentence why fewer run than are wanted; empty when nothing is missing.
+    ``is_asked`` where requests wait for it or have used it just now, ``ready_in_s`` is when it will
+    probably serve.
     """
 
     name: str
@@ -164,6 +173,8 @@ class ModelView:
     description: str | None = None
     reason: str = ""
     backoff_left_s: float | None = None
+    is_asked: bool = False
+    ready_in_s: float | None = None
     last_failure: FailureView | None = None
 
 

@@ -48,6 +48,10 @@ class ModelOut(FromView):
     description: str | None
     reason: str = Field(description="Why fewer run than are wanted; empty when nothing is missing.")
     backoff_left_s: float | None
+    is_asked: bool = Field(description="Requests wait for it, or have used it just now.")
+    ready_in_s: float | None = Field(
+        description="Seconds until it will probably serve; null when it does, or when unknown."
+    )
     last_failure: FailureOut | None
 
 

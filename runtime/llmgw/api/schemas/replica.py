@@ -47,7 +47,16 @@ class ReplicaOut(FromView):
     pool: str
     fabric: str
     ready_s: float | None = Field(description="Seconds since it became ready.")
+    ready_in_s: float | None = Field(
+        description="Seconds until it will probably serve; null when it does, or when unknown."
+    )
     idle_s: float | None = Field(description="Seconds since its last use; null when unknown.")
+    inflight: int | None = Field(
+        description="Requests that gateways have under way there; null when unknown."
+    )
+    ejected_s: float | None = Field(
+        description="Seconds since gateways left it alone for want of progress; null if in use."
+    )
     is_stale_profile: bool = Field(description="Its profile was edited after it was placed.")
     is_assembling: bool = Field(description="Adopted, and not all of its shards have reported.")
     drain_reason: str

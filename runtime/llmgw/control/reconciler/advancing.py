@@ -52,6 +52,8 @@ def next_step(replica: Replica, snapshot: Snapshot) -> Step | None:
         return Drain(replica.replica_id, reason=f"its {what} is no longer in the catalog")
     if state is ReplicaState.STARTING:
         return _hurry(replica, snapshot, model=model, profile=profile)
+    if (hang := _hang(replica, snapshot)) is not None:
+        return _give_up(replica, snapshot, reason=hang, cause=_Cause.MODEL)
     return None
 
 
@@ -121,16 +123,31 @@ def _is_overdue(shard: Shard, snapshot: Snapshot) -> bool:
 
 
 def _finish_drain(replica: Replica, snapshot: Snapshot) -> StopShards | None:
-    """End it at once if it never served, else when its requests are done or had their time."""
+    """End it at once if it never served, else when its requests are done or had their time.
+
+    The gateways know best whether they are done; where none is asked, its engine's word counts.
+    """
     since_at = replica.drain_since_at
     grace_s = snapshot.bounds.drain_grace_s
-    leader = replica.leader
-    is_done = leader is not None and leader.is_drained
+    inflight, leader = snapshot.draining_inflight.get(replica.replica_id), replica.leader
+    is_done = leader is not None and leader.is_drained if inflight is None else not inflight
     is_due = since_at is None or is_done or snapshot.now - since_at >= grace_s
     if replica.ready_at is not None and not is_due:
         return None
     running = tuple(s.shard_id for s in replica.shards if not s.state.is_final)
     return StopShards(replica.replica_id, running, reason=replica.drain_reason)
+
+
+def _hang(replica: Replica, snapshot: Snapshot) -> str | None:
+    """Why a replica that answers counts as hung; one that answers nobody is its agent's to end."""
+    seen = snapshot.traffic.endpoints.get(replica.replica_id)
+    is_stalled = seen is not None and seen.is_stalled and snapshot.traffic.has_latest_table
+    if seen is None or seen.ejected_at is None or not is_stalled:
+        return None
+    still_s = snapshot.now - seen.ejected_at
+    if still_s < snapshot.bounds.hang_after_s:
+        return None
+    return f"no progress: it answers and has work, and has done none of it for {still_s:.0f} s"
 
 
 def _definition(replica: Replica, snapshot: Snapshot) -> tuple[Model | None, Profile | None]:

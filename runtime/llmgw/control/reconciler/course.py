@@ -7,14 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from llmgw.control.reconciler import settling, wanting
+from llmgw.control.reconciler import demand, settling, wanting
 from llmgw.control.reconciler.options import Options
 from llmgw.domain.actions import Decision, Place
 from llmgw.domain.catalog import Catalog
+from llmgw.domain.replicas import ReplicaState
 from llmgw.domain.snapshots import Cluster
+from llmgw.domain.traffic import Traffic
 from llmgw.kit import logs
 
 _log = logs.get(__name__)
+
+_WHILE_DRAINING_S = 1.0
+"""How often to look whether what drains has ended: nobody tells when the last request has."""
 
 
 class Course:
@@ -25,14 +30,18 @@ class Course:
         self._options = options
         self.settling = settling.begun(now=now)
         self.missing_since: Mapping[str, float] = {}
+        self.used_at: Mapping[str, float] = {}
+        self.asked: frozenset[str] = frozenset()
         self.refusals: Mapping[str, str] = {}
 
     def begin_anew(self, *, now: float) -> None:
         """Await the nodes again: a new leader knows as little as a new process."""
         self.settling = settling.begun(now=now)
 
-    def look(self, cluster: Cluster, catalog: Catalog, *, now: float) -> None:
-        """Note which nodes are there and which models lack replicas."""
+    def look(self, cluster: Cluster, catalog: Catalog, *, traffic: Traffic, now: float) -> None:
+        """Note which nodes are there, what is asked for, and which models lack replicas."""
+        self.used_at = demand.used(self.used_at, cluster=cluster, traffic=traffic, now=now)
+        self.asked = demand.asked(self.used_at, traffic=traffic, now=now)
         was_settling = not self.settling.is_over
         self.settling = settling.noted(
             self.settling,
@@ -44,7 +53,11 @@ class Course:
         if was_settling and self.settling.is_over:
             _log.info("settled", nodes=len(cluster.nodes), after_s=now - self.settling.started_at)
         self.missing_since = wanting.noted(
-            self.missing_since, catalog=catalog, replicas=cluster.replicas.values(), now=now
+            self.missing_since,
+            catalog=catalog,
+            replicas=cluster.replicas.values(),
+            asked=self.asked,
+            now=now,
         )
 
     def note(self, decision: Decision) -> None:
@@ -70,4 +83,6 @@ class Course:
         ends = [f.until_at - now for f in cluster.failures.values() if f.until_at > now]
         if (left_s := self.settling_left_s(now=now)) is not None:
             ends.append(left_s)
+        if any(r.state is ReplicaState.DRAINING for r in cluster.replicas.values()):
+            ends.append(_WHILE_DRAINING_S)
         return min([self._options.interval_s, *ends])

@@ -154,7 +154,7 @@ def _place_one(turn: _Turn) -> None:
     have = wanting.counting(snapshot.cluster.replicas.values())
     open_wants = [
         model
-        for model in wanting.lacking(snapshot.catalog, have)
+        for model in wanting.lacking(snapshot.catalog, have, asked=snapshot.asked)
         if _may_place(model, snapshot, running=len(have.get(model.name, ())))
     ]
     if not open_wants:
@@ -187,16 +187,20 @@ def _place(turn: _Turn, want: tuple[Model, planning.Space]) -> None:
             model=model,
             replica_id=_fresh_id(snapshot, model),
             now=snapshot.now,
-            reason="fewer run than are wanted",
+            reason="requests wait for it" if _is_on_demand(model) else "fewer run than are wanted",
         )
     )
+
+
+def _is_on_demand(model: Model) -> bool:
+    return model.scaling is not None and model.scaling.is_on_demand
 
 
 def _fresh_id(snapshot: Snapshot, model: Model) -> str:
     """An id that no replica has and no engine of an earlier one could still answer to."""
     taken = {
         *snapshot.cluster.replicas,
-        *(i.rpartition(".")[0] for _, i in snapshot.cluster.strays),
+        *(names.replica_of(shard_id) for _, shard_id in snapshot.cluster.strays),
     }
     attempt = 0
     while True:

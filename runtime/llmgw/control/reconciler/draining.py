@@ -21,7 +21,7 @@ def surplus(snapshot: Snapshot) -> Sequence[Drain]:
         model = snapshot.catalog.models.get(name)
         if model is None:
             continue
-        wanted = wanting.wanted(model, running=len(replicas))
+        wanted = wanting.wanted(model, running=len(replicas), asked=snapshot.asked)
         reason = f"{len(replicas)} run and {wanted} are wanted"
         drains += [
             Drain(replica.replica_id, reason=reason)

@@ -36,7 +36,7 @@ def explain(name: str, snapshot: Snapshot) -> PlacementView:
     node_ids = [site.node_id for site in space.sites]
     return PlacementView(
         model=model.name,
-        want=wanting.wanted(model, running=ready + starting),
+        want=wanting.wanted(model, running=ready + starting, asked=snapshot.asked),
         ready=ready,
         starting=starting,
         gates=tuple(

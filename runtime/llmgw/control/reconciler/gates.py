@@ -28,7 +28,7 @@ def of(model: Model, snapshot: Snapshot, *, running: int) -> tuple[Gate, ...]:
     return (
         _leading(snapshot),
         _wanted(model),
-        _lacking(model, running=running),
+        _lacking(model, snapshot, running=running),
         _settled(snapshot),
         _rested(model, snapshot),
     )
@@ -49,9 +49,11 @@ def _wanted(model: Model) -> Gate:
     return Gate("wanted", is_open=True)
 
 
-def _lacking(model: Model, *, running: int) -> Gate:
-    wanted = wanting.wanted(model, running=running)
+def _lacking(model: Model, snapshot: Snapshot, *, running: int) -> Gate:
+    wanted = wanting.wanted(model, running=running, asked=snapshot.asked)
     detail = f"{running} of {wanted} run or start"
+    if not wanted and model.scaling is not None and model.scaling.is_on_demand:
+        detail = "it is loaded when somebody asks for it, and nobody does"
     return Gate("missing", running < wanted, detail)
 
 

@@ -7,14 +7,15 @@ is logged and the next one tries again; a standby looks on.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 
 from llmgw import __version__
-from llmgw.control.reconciler import deciding, explaining, routing, showing
+from llmgw.control.reconciler import deciding, demand, explaining, routing, showing
 from llmgw.control.reconciler.applying import Applier
 from llmgw.control.reconciler.course import Course
 from llmgw.control.reconciler.options import Options
-from llmgw.control.reconciler.ports import Rooms
+from llmgw.control.reconciler.ports import Gateways, Rooms
 from llmgw.control.reconciler.records import Records
 from llmgw.control.reconciler.routing import Routes
 from llmgw.domain import summaries
@@ -23,6 +24,7 @@ from llmgw.domain.nodes import HeartbeatFacts, NodeFacts, NodeTarget
 from llmgw.domain.replicas import RunningShard, ShardReport
 from llmgw.domain.routes import EndpointState, RouteTable
 from llmgw.domain.snapshots import Snapshot
+from llmgw.domain.traffic import Traffic
 from llmgw.domain.views import (
     ControlView,
     ModelView,
@@ -56,11 +58,13 @@ class Reconciler:
         self._created_at = min(
             (model.created_at for model in last.models.values()), default=int(rooms.clock.wall())
         )
+        self._epoch_at = rooms.clock.wall() - self._started_at
         self._course = Course(self._options, now=self._started_at)
         self._was_leader = True
         self._pass_at = self._started_at
         self._deciding_s = 0.0
         self._woken = asyncio.Event()
+        self._gateways: Gateways | None = None
         self._applier = Applier(rooms.dispatcher)
         self._records = Records(
             catalog=rooms.catalog,
@@ -84,6 +88,18 @@ class Reconciler:
         """Have the next pass come soon."""
         self._woken.set()
 
+    def join(self, gateways: Gateways) -> Callable[[], None]:
+        """Hear what gateways see, and tell them what agents do; call what is returned to end it."""
+        self._gateways = gateways
+        unsubscribe = gateways.subscribe(self.wake)
+        self.wake()
+
+        def part() -> None:
+            unsubscribe()
+            self._gateways = None
+
+        return part
+
     # What agents say
 
     def register(self, facts: NodeFacts, running: tuple[RunningShard, ...]) -> tuple[str, ...]:
@@ -92,7 +108,13 @@ class Reconciler:
 
     def heartbeat(self, node_id: str, beat: HeartbeatFacts) -> bool:
         """A node is alive; false when it must register first."""
-        return self._records.heartbeat(node_id, beat)
+        is_known = self._records.heartbeat(node_id, beat)
+        if beat.shard_work and self._gateways is not None:
+            for replica_id, seen in self._records.work_in(beat).items():
+                self._gateways.worked(
+                    replica_id, worked_at=seen.worked_at, looked_at=seen.looked_at
+                )
+        return is_known
 
     def shard_report(self, report: ShardReport) -> None:
         """A shard stands somewhere."""
@@ -163,7 +185,7 @@ class Reconciler:
         if not self._leads():
             return
         catalog, now = self._rooms.catalog.current(), self._rooms.clock.monotonic()
-        self._course.look(self._records.cluster, catalog, now=now)
+        self._course.look(self._records.cluster, catalog, traffic=self._traffic(), now=now)
         decision = await self._decide(self._snapshot())
         for fault in decision.faults:
             _log.error("decision_fault", error=repr(fault), exc=fault)
@@ -175,6 +197,7 @@ class Reconciler:
                 )
             except Exception as fault:  # noqa: BLE001 - one action's fault is not the others'
                 _log.error("action_failed", action=repr(action), error=repr(fault), exc=fault)
+        self._records.tidy()
         self._publish()
         if any(isinstance(action, Place) for action in decision.actions):
             # Only one is placed a pass, so that no two are given the same cards.
@@ -218,6 +241,7 @@ class Reconciler:
             ),
             refused=self._course.refusals.keys(),
             created_at=self._created_at,
+            epoch_at=self._epoch_at,
             term=self._rooms.leadership.term(),
         )
         if self.routes.publish(table):
@@ -237,7 +261,11 @@ class Reconciler:
         passed_s = self._rooms.clock.monotonic() - self._pass_at
         await asyncio.sleep(max(0.0, self._options.wake_gap_s - passed_s))
 
+    def _traffic(self) -> Traffic:
+        return Traffic() if self._gateways is None else self._gateways.traffic()
+
     def _snapshot(self) -> Snapshot:
+        traffic = self._traffic()
         return Snapshot(
             now=self._rooms.clock.monotonic(),
             catalog=self._rooms.catalog.current(),
@@ -245,6 +273,9 @@ class Reconciler:
             settling=self._course.settling,
             bounds=self._options.bounds,
             missing_since=self._course.missing_since,
+            asked=self._course.asked,
+            traffic=traffic,
+            draining_inflight=demand.draining_inflight(self.routes.current(), traffic),
             is_leader=self._was_leader,
             seed=int(ids.token(8), 16),
         )

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from llmgw.control.reconciler import wanting
 from llmgw.domain.actions import Drain, Move, Stay
+from llmgw.domain.catalog import Model
 from llmgw.domain.replicas import Replica, ReplicaState
 from llmgw.domain.snapshots import Snapshot
 
@@ -56,13 +57,18 @@ def _why_it_may_go(replica: Replica, snapshot: Snapshot) -> str:
     model = snapshot.catalog.models.get(replica.model)
     counting = wanting.counting(snapshot.cluster.replicas.values()).get(replica.model, ())
     serving = sum(r.state is ReplicaState.READY for r in counting)
-    if model is None or serving >= wanting.wanted(model, running=len(counting)):
+    wanted = 0 if model is None else _wanted(model, len(counting), snapshot)
+    if serving >= wanted:
         return "its node drains, and enough others serve"
     since_at = replica.moving_since_at
     waited_s = 0.0 if since_at is None else snapshot.now - since_at
     if waited_s >= _grace_s(replica, snapshot):
         return f"its node drains, and no replacement came to serve within {waited_s:.0f} s"
     return ""
+
+
+def _wanted(model: Model, counting: int, snapshot: Snapshot) -> int:
+    return wanting.wanted(model, running=counting, asked=snapshot.asked)
 
 
 def _grace_s(replica: Replica, snapshot: Snapshot) -> float:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from llmgw.domain.catalog import Catalog
 from llmgw.domain.replicas import ShardSpec
+from llmgw.domain.traffic import Traffic
 from llmgw.kit.clock import Clock
 
 
@@ -51,6 +52,22 @@ class CatalogSource(Protocol):
 
     def subscribe(self, on_swap: Callable[[], None]) -> Callable[[], None]:
         """Be told after each swap, until the returned function is called."""
+        ...
+
+
+class Gateways(Protocol):
+    """The gateways that serve the published routes."""
+
+    def traffic(self) -> Traffic:
+        """What they see at this moment."""
+        ...
+
+    def subscribe(self, on_news: Callable[[], None]) -> Callable[[], None]:
+        """Be told when something else is asked for, or a table has reached all of them."""
+        ...
+
+    def worked(self, endpoint_id: str, *, worked_at: float | None, looked_at: float) -> None:
+        """An agent looked at an engine: when it last saw it at work, absent where never."""
         ...
 
 

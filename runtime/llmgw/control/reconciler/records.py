@@ -6,12 +6,14 @@ whoever holds one reads it in peace.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from llmgw.control.inventory import fleet, liveness
 from llmgw.control.reconciler import adopting, reporting
 from llmgw.control.reconciler.ports import CatalogSource
+from llmgw.control.reconciler.working import WorkBook, WorkSeen
+from llmgw.domain import names
 from llmgw.domain.nodes import HeartbeatFacts, Liveness, Node, NodeFacts, NodeTarget
 from llmgw.domain.replicas import PORT_IN_USE, ReplicaState, RunningShard, ShardReport
 from llmgw.domain.snapshots import Bounds, Cluster
@@ -35,12 +37,32 @@ class Records:
         on_change: Callable[[], None],
     ) -> None:
         """``served`` are replicas that an earlier process had published as ready."""
-        self.cluster = Cluster()
+        self._cluster = Cluster()
+        self._heard: dict[str, Node] = {}
+        """Nodes that have changed since somebody looked at the cluster."""
         self._catalog = catalog
         self._clock = clock
         self._bounds = bounds
         self._served = frozenset(served)
         self._on_change = on_change
+        self._work = WorkBook()
+
+    @property
+    def cluster(self) -> Cluster:
+        """The cluster now, as one value; what nodes said since the last look is taken in here.
+
+        So the beat of one node costs nothing of all the others, however many there are.
+        """
+        if self._heard:
+            nodes = {**self._cluster.nodes, **self._heard}
+            self._cluster, self._heard = replace(self._cluster, nodes=nodes), {}
+        return self._cluster
+
+    @cluster.setter
+    def cluster(self, cluster: Cluster) -> None:
+        if len(cluster.replicas) < len(self._cluster.replicas):
+            self._work.keep_only(cluster.replicas)
+        self._cluster = cluster
 
     def register(self, facts: NodeFacts, running: tuple[RunningShard, ...]) -> tuple[str, ...]:
         """Take a node and what it runs into the cluster; the shard ids that it shall stop."""
@@ -64,11 +86,13 @@ class Records:
 
     def heartbeat(self, node_id: str, beat: HeartbeatFacts) -> bool:
         """Keep a node alive; false when it must register again first."""
-        node = self.cluster.nodes.get(node_id)
+        node = self._heard.get(node_id) or self._cluster.nodes.get(node_id)
         if node is None or node.liveness is Liveness.LOST:
             return False
-        heard = fleet.heard(node, beat, now=self._clock.monotonic())
-        self.cluster = replace(self.cluster, nodes={**self.cluster.nodes, node_id: heard})
+        now = self._clock.monotonic()
+        heard = fleet.heard(node, beat, now=now)
+        self._work.note(beat.shard_work, now=now)
+        self._heard[node_id] = heard
         if fleet.qualifies_anew(node.facts, heard.facts):
             _log.info(
                 "node_changed",
@@ -82,6 +106,19 @@ class Records:
             _log.info("node_back", node=node_id)
             self._on_change()
         return True
+
+    def work_in(self, beat: HeartbeatFacts) -> Mapping[str, WorkSeen]:
+        """What agents saw by now of the work of each replica that a beat tells of."""
+        told = dict.fromkeys(names.replica_of(one.shard_id) for one in beat.shard_work)
+        replicas = [r for one in told if (r := self.cluster.replicas.get(one)) is not None]
+        return {
+            replica.replica_id: seen
+            for replica in replicas
+            if (seen := self._work.of(replica)) is not None
+        }
+
+    def tidy(self) -> None:
+        """Forget the work of what is gone; once a pass."""
 
     def shard_report(self, report: ShardReport) -> None:
         """Take in where a shard stands."""
@@ -106,10 +143,9 @@ class Records:
 
     def stream_lost(self, node_id: str) -> None:
         """A node cannot be told anything for now; only silence makes it unreachable."""
-        node = self.cluster.nodes.get(node_id)
+        node = self._heard.get(node_id) or self._cluster.nodes.get(node_id)
         if node is not None:
-            gone = fleet.disconnected(node, now=self._clock.monotonic())
-            self.cluster = replace(self.cluster, nodes={**self.cluster.nodes, node_id: gone})
+            self._heard[node_id] = fleet.disconnected(node, now=self._clock.monotonic())
 
     def flag(self, node_id: str, *, target: NodeTarget, reason: str) -> None:
         """An operator's word on a node; ``Unknown`` when it has never registered."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from llmgw.control.reconciler import effects
+from llmgw.control.reconciler import effects, expecting
 from llmgw.domain import replicas as rules
 from llmgw.domain.replicas import (
     PORT_IN_USE,
@@ -26,8 +26,9 @@ def reported(cluster: Cluster, report: ShardReport, *, now: float, avoid_s: floa
         return _of_stray(cluster, report)
     changed = _shard_after(shard, report, now=now)
     shards = tuple(changed if s is shard else s for s in replica.shards)
-    replica = stamped(replace(replica, shards=shards), now=now)
+    before, replica = replica, stamped(replace(replica, shards=shards), now=now)
     cluster = replace(cluster, replicas={**cluster.replicas, replica.replica_id: replica})
+    cluster = expecting.learnt(cluster, before=before, after=replica)
     if report.state is ShardState.FAILED and report.error.startswith(PORT_IN_USE):
         return _block_port(cluster, shard, now=now, avoid_s=avoid_s)
     return cluster

@@ -11,11 +11,17 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
-from llmgw.control.reconciler import wanting
+from llmgw.control.reconciler import expecting, wanting
 from llmgw.domain import listing
 from llmgw.domain.catalog import Catalog, Model
 from llmgw.domain.replicas import Replica, ReplicaState
-from llmgw.domain.routes import Endpoint, EndpointState, ModelState, RouteTable
+from llmgw.domain.routes import (
+    Endpoint,
+    EndpointState,
+    ModelState,
+    RoutedModel,
+    RouteTable,
+)
 from llmgw.domain.snapshots import Failures, Snapshot
 from llmgw.kit import logs
 
@@ -67,12 +73,14 @@ def build(
     carried: Sequence[Endpoint],
     refused: Collection[str],
     created_at: int,
+    epoch_at: float = 0.0,
     term: int,
 ) -> RouteTable:
     """The table of one instant, without a number.
 
     ``carried`` are endpoints of an earlier table whose nodes may still return, ``refused`` models
-    that the last pass could not place, ``created_at`` what ``/v1/models`` shows as their age.
+    that the last pass could not place, ``created_at`` what ``/v1/models`` shows as their age,
+    ``epoch_at`` the second since 1970 at which the snapshot's clock began.
     """
     catalog = snapshot.catalog
     replicas = sorted(snapshot.cluster.replicas.values(), key=lambda r: r.replica_id)
@@ -80,27 +88,40 @@ def build(
     endpoints = (*own, *_still_valid(carried, catalog, besides={e.endpoint_id for e in own}))
     serving = {name for e in endpoints if e.state is EndpointState.READY for name in e.models}
     running = wanting.counting(replicas)
+
+    def entry(model: Model) -> RoutedModel:
+        if model.name in serving:
+            return listing.routed(
+                model, catalog=catalog, state=ModelState.READY, created_at=created_at
+            )
+        held = running.get(model.name, ())
+        failures = _resting(model.name, snapshot)
+        state = _waiting(
+            model,
+            running=len(held),
+            asked=snapshot.asked,
+            is_refused=model.name in refused,
+            is_resting=failures is not None,
+        )
+        waiting = listing.routed(
+            model,
+            catalog=catalog,
+            state=state,
+            created_at=created_at,
+            retry_after_s=_retry_after_s(model.name, snapshot),
+            failure="" if failures is None else failures.error,
+        )
+        ready_at = expecting.soonest(held, snapshot)
+        return (
+            waiting
+            if ready_at is None
+            else replace(waiting, ready_expected_at=round(epoch_at + ready_at))
+        )
+
     return RouteTable(
         term=term,
         endpoints=endpoints,
-        models={
-            name: listing.routed(
-                model,
-                catalog=catalog,
-                state=ModelState.READY
-                if name in serving
-                else _waiting(
-                    model,
-                    running=len(running.get(name, ())),
-                    is_refused=name in refused,
-                    is_resting=_resting(name, snapshot) is not None,
-                ),
-                created_at=created_at,
-                retry_after_s=None if name in serving else _retry_after_s(name, snapshot),
-                failure="" if (failures := _resting(name, snapshot)) is None else failures.error,
-            )
-            for name, model in catalog.models.items()
-        },
+        models={name: entry(model) for name, model in catalog.models.items()},
         canonical=catalog.canonical,
     )
 
@@ -158,12 +179,14 @@ def _still_valid(
     ]
 
 
-def _waiting(model: Model, *, running: int, is_refused: bool, is_resting: bool) -> ModelState:
+def _waiting(
+    model: Model, *, running: int, asked: Collection[str], is_refused: bool, is_resting: bool
+) -> ModelState:
     """What a request for a model without an endpoint is told."""
     if running:
         return ModelState.LOADING
     is_on_demand = model.scaling is not None and model.scaling.is_on_demand and model.profiles
-    is_wanted = wanting.wanted(model, running=0) > 0
+    is_wanted = wanting.wanted(model, running=0, asked=asked) > 0
     if is_resting and (is_wanted or is_on_demand):
         return ModelState.FAILED
     if is_wanted:

@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from llmgw.control.inventory import claims as claiming
 from llmgw.control.inventory import fleet
 from llmgw.control.inventory.claims import Claims
-from llmgw.control.reconciler import draining, gates, wanting
+from llmgw.control.reconciler import draining, expecting, gates, wanting
 from llmgw.domain.catalog import Model
 from llmgw.domain.nodes import Gpu, Liveness, Node
 from llmgw.domain.replicas import Replica, ReplicaState, Shard
 from llmgw.domain.snapshots import Failures, Snapshot
+from llmgw.domain.traffic import EndpointTraffic
 from llmgw.domain.views import (
     FailureView,
     GpuUse,
@@ -127,24 +128,40 @@ def _gpu(gpu: Gpu, claims: Claims, node: Node) -> GpuView:
 def _replica(replica: Replica, snapshot: Snapshot) -> ReplicaView:
     model = snapshot.catalog.models.get(replica.model)
     profile = None if model is None else model.profile(replica.profile)
-    ready_at = replica.ready_at
+    now, ready_at, seen = snapshot.now, replica.ready_at, _traffic(replica, snapshot)
+    ready_in_at = expecting.ready_at(replica, snapshot)
     return ReplicaView(
         replica_id=replica.replica_id,
         model=replica.model,
         profile=replica.profile,
         engine=profile.engine if profile is not None else "",
         state=replica.state,
-        age_s=snapshot.now - replica.created_at,
-        shards=tuple(_shard(shard, now=snapshot.now) for shard in replica.shards),
+        age_s=now - replica.created_at,
+        shards=tuple(_shard(shard, now=now) for shard in replica.shards),
         want_shards=replica.want_shards,
         url=replica.url,
         pool=replica.pool,
         fabric=replica.fabric,
-        ready_s=None if ready_at is None else snapshot.now - ready_at,
+        ready_s=None if ready_at is None else now - ready_at,
+        ready_in_s=None if ready_in_at is None else ready_in_at - now,
+        idle_s=_idle_s(seen, now=now),
+        inflight=None if seen is None else seen.inflight,
+        ejected_s=None if seen is None or seen.ejected_at is None else now - seen.ejected_at,
         is_stale_profile=model is not None and draining.is_stale(replica, model),
         is_assembling=replica.adopted_at is not None,
         drain_reason=replica.failure or replica.drain_reason or _move(replica, snapshot),
     )
+
+
+def _traffic(replica: Replica, snapshot: Snapshot) -> EndpointTraffic | None:
+    return snapshot.traffic.endpoints.get(replica.replica_id)
+
+
+def _idle_s(seen: EndpointTraffic | None, *, now: float) -> float | None:
+    """Unknown while nobody has used it since the gateways began: that is not idle."""
+    if seen is None or (seen.last_used_at is None and not seen.inflight):
+        return None
+    return 0.0 if seen.inflight else max(now - (seen.last_used_at or now), 0.0)
 
 
 def _move(replica: Replica, snapshot: Snapshot) -> str:
@@ -173,15 +190,20 @@ def _shard(shard: Shard, *, now: float) -> ShardView:
 def _model(model: Model, held: Sequence[Replica], snapshot: Snapshot, *, refusal: str) -> ModelView:
     states = [replica.state for replica in held]
     ready, starting = states.count(ReplicaState.READY), states.count(ReplicaState.STARTING)
-    want = wanting.wanted(model, running=ready + starting)
+    want = wanting.wanted(model, running=ready + starting, asked=snapshot.asked)
     shut = [g for g in gates.of(model, snapshot, running=ready + starting) if not g.is_open]
     is_short = ready + starting < want
     failures = snapshot.cluster.failures.get(model.name)
     is_resting = failures is not None and failures.until_at > snapshot.now
+    soonest_at = None if ready else expecting.soonest(held, snapshot)
     return ModelView(
         name=model.name,
         status=_status(
-            model, ready=ready, starting=starting, is_resting=is_resting, is_refused=bool(refusal)
+            model,
+            (ready, starting),
+            is_wanted=wanting.wanted(model, running=0, asked=snapshot.asked) > 0,
+            is_resting=is_resting,
+            is_refused=bool(refusal),
         ),
         want=want,
         ready=ready,
@@ -197,19 +219,22 @@ def _model(model: Model, held: Sequence[Replica], snapshot: Snapshot, *, refusal
         context_length=model.context_length,
         description=model.description,
         reason=(shut[0].detail if shut else refusal) if is_short else "",
+        is_asked=model.name in snapshot.asked,
+        ready_in_s=None if soonest_at is None else soonest_at - snapshot.now,
         backoff_left_s=failures.until_at - snapshot.now if failures and is_resting else None,
         last_failure=None if failures is None else _failure(failures, now=snapshot.now),
     )
 
 
 def _status(
-    model: Model, *, ready: int, starting: int, is_resting: bool, is_refused: bool
+    model: Model, running: tuple[int, int], *, is_wanted: bool, is_resting: bool, is_refused: bool
 ) -> ModelStatus:
+    ready, starting = running
     if ready:
         return ModelStatus.READY
     if starting:
         return ModelStatus.LOADING
-    if wanting.wanted(model, running=0) > 0:
+    if is_wanted:
         if is_resting:
             return ModelStatus.BACKOFF
         return ModelStatus.UNPLACED if is_refused else ModelStatus.LOADING

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from llmgw.domain.catalog import Catalog, Model
 from llmgw.domain.replicas import Replica, ReplicaState
@@ -10,12 +10,14 @@ from llmgw.domain.replicas import Replica, ReplicaState
 _COUNTING = frozenset({ReplicaState.STARTING, ReplicaState.READY})
 
 
-def wanted(model: Model, *, running: int) -> int:
-    """How many should run: ``min`` of them; of an on-demand model the one that was loaded."""
+def wanted(model: Model, *, running: int, asked: Collection[str]) -> int:
+    """How many should run: ``min`` of them; of an on-demand model one that runs or is ``asked``."""
     scaling = model.scaling
     if scaling is None or scaling.is_off or not model.profiles:
         return 0
-    return min(running, 1) if scaling.is_on_demand else scaling.min
+    if scaling.is_on_demand:
+        return 1 if running or model.name in asked else 0
+    return scaling.min
 
 
 def counting(replicas: Iterable[Replica]) -> Mapping[str, Sequence[Replica]]:
@@ -30,18 +32,25 @@ def counting(replicas: Iterable[Replica]) -> Mapping[str, Sequence[Replica]]:
     return by_model
 
 
-def lacking(catalog: Catalog, have: Mapping[str, Sequence[Replica]]) -> Sequence[Model]:
+def lacking(
+    catalog: Catalog, have: Mapping[str, Sequence[Replica]], *, asked: Collection[str]
+) -> Sequence[Model]:
     """The models of which fewer count than are wanted."""
     return [
         model
         for name, model in catalog.models.items()
-        if wanted(model, running=len(have.get(name, ()))) > len(have.get(name, ()))
+        if wanted(model, running=len(have.get(name, ())), asked=asked) > len(have.get(name, ()))
     ]
 
 
 def noted(
-    since: Mapping[str, float], *, catalog: Catalog, replicas: Iterable[Replica], now: float
+    since: Mapping[str, float],
+    *,
+    catalog: Catalog,
+    replicas: Iterable[Replica],
+    asked: Collection[str],
+    now: float,
 ) -> Mapping[str, float]:
     """Since when each model has lacked replicas, after another look."""
-    models = lacking(catalog, counting(replicas))
+    models = lacking(catalog, counting(replicas), asked=asked)
     return {model.name: since.get(model.name, now) for model in models}

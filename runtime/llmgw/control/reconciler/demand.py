@@ -1,0 +1,48 @@
+"""Which models should run because of requests: those waited for, and those in use; pure.
+
+The loop asks once a pass.  That a model is loaded keeps it loaded (``wanting``); this is what loads
+it, and loads it again where it ended under its users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from llmgw.domain.routes import EndpointState, RouteTable
+from llmgw.domain.snapshots import Cluster
+from llmgw.domain.traffic import Traffic
+
+IN_USE_S = 60.0
+"""A model that was used within this time is in use: it is replaced where its replica ends."""
+
+
+def used(
+    before: Mapping[str, float], *, cluster: Cluster, traffic: Traffic, now: float
+) -> Mapping[str, float]:
+    """When each model was last used, after another look; absent where that is not known."""
+    after = dict(before)
+    for replica_id, replica in cluster.replicas.items():
+        seen = traffic.endpoints.get(replica_id)
+        if seen is None:
+            continue
+        at = now if seen.inflight else seen.last_used_at
+        if at is not None:
+            after[replica.model] = max(at, after.get(replica.model, at))
+    return after
+
+
+def asked(used_at: Mapping[str, float], *, traffic: Traffic, now: float) -> frozenset[str]:
+    """The models that requests need now."""
+    in_use = {model for model, at in used_at.items() if now - at < IN_USE_S}
+    return traffic.asked | in_use
+
+
+def draining_inflight(table: RouteTable, traffic: Traffic) -> Mapping[str, int]:
+    """Requests under way at each endpoint that drains, where every gateway knows that it does."""
+    if not traffic.has_latest_table:
+        return {}
+    return {
+        one.endpoint_id: traffic.endpoints[one.endpoint_id].inflight
+        for one in table.endpoints
+        if one.state is EndpointState.DRAINING and one.endpoint_id in traffic.endpoints
+    }
