@@ -21,6 +21,7 @@ from llmgw.agent.supervisor.interviewing import PROBE_TIMEOUT_S, HttpCheck
 from llmgw.agent.supervisor.shard import Handling, SupervisedShard
 from llmgw.agent.supervisor.supervisor import Supervisor
 from llmgw.agent.weights.fetching import Weights
+from llmgw.config import secrets
 from llmgw.config.settings import AgentSettings
 from llmgw.domain.nodes import Gpu
 from llmgw.domain.replicas import RunningShard, ShardReport, ShardSpec, ShardState
@@ -228,7 +229,13 @@ def build(
     return Orders(
         mgmt_addr=settings.mgmt_addr,
         engines=registry.build(settings, mgmt_addr=settings.mgmt_addr, environ=environ),
-        weights=Weights(folder=settings.weights_dir, clock=clock),
+        weights=Weights(
+            folder=settings.weights_dir,
+            clock=clock,
+            settings=settings.weights,
+            # Read at each download, so that a changed token counts at once.
+            token=lambda: secrets.resolve(settings.weights.hub_token or "", environ=environ),
+        ),
         supervisor=Supervisor(
             node_id=settings.node_id,
             settings=settings.supervisor,

@@ -221,11 +221,45 @@ class SimSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class SglangSettings:
+    """The SGLang engine on this node."""
+
+    python: str | tuple[str, ...] = setting(
+        "",
+        "Path of the Python that has SGLang, or a list of words that starts it; unset means: that "
+        "of the one that was installed in `engines_dir`, else `python3` from PATH.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class VllmSettings:
+    """The vLLM engine on this node."""
+
+    bin: str | tuple[str, ...] = setting(
+        "",
+        "Path of `vllm`, or a list of words that starts it; unset means: the one that was "
+        "installed in `engines_dir`, else from PATH.",
+    )
+    launch_mode: Literal["ray", "mp"] = setting(
+        "ray",
+        "How ranks on several nodes meet: `ray` starts a Ray cluster for each replica, `mp` needs "
+        "no Ray and a vLLM of 0.13 or newer. The same on all nodes.",
+    )
+    ray_bin: str | tuple[str, ...] = setting(
+        "",
+        "Path of `ray`, or a list of words that starts it; unset means: beside `vllm`, else from "
+        "PATH.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class EnginesSettings:
     """Where the engines of this node are."""
 
     llamacpp: LlamaCppSettings = setting(LlamaCppSettings(), "llama.cpp.")
+    sglang: SglangSettings = setting(SglangSettings(), "SGLang.")
     sim: SimSettings = setting(SimSettings(), "The simulated engine.")
+    vllm: VllmSettings = setting(VllmSettings(), "vLLM.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +292,27 @@ class SupervisorSettings:
     )
     rendezvous_timeout: Seconds = setting(
         300.0, "How long the ranks of one replica may take to find each other.", at_least=1
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class WeightsSettings:
+    """How model files are downloaded."""
+
+    hub_url: Url = setting(
+        "https://huggingface.co", "Where sources that begin with `hf:` are; a mirror of the hub."
+    )
+    hub_token: SecretReference | None = setting(
+        None, "The hub's token, for repositories that are private or whose licence was accepted."
+    )
+    keep_free: Bytes = setting(
+        1024 * MIB, "A download ends before less than this is free on its filesystem.", at_least=0
+    )
+    shared: bool = setting(
+        False,
+        "Other hosts write into `weights_dir` too, though its filesystem does not look shared: "
+        "BeeGFS, or a folder that this machine exports. NFS, Lustre, GPFS, CephFS, SMB and FUSE "
+        "are known without it.",
     )
 
 
@@ -296,6 +351,7 @@ class AgentSettings:
     weights_dir: str = setting(
         "/var/lib/llmgw-weights", "Folder into which model files are downloaded."
     )
+    weights: WeightsSettings = setting(WeightsSettings(), "How model files are downloaded.")
     engines: EnginesSettings = setting(EnginesSettings(), "Where the engines are.")
     engines_dir: str = setting(
         "/opt/llmgw/engines",

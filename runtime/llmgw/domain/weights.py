@@ -202,17 +202,3 @@ def _tail(source: str) -> str:
             return posixpath.basename(hub.pattern or hub.repository)
         return f"{posixpath.basename(hub.repository)}-{hub.pattern.replace('/', '-')}"
     return posixpath.basename(without_query(source).rstrip("/"))
-
-
-def names_a_file(source: str) -> bool:
-    """Whether an ``hf:`` source has organisation, repository and file."""
-    parts = source.removeprefix("hf:").split("/", 2)
-    return len(parts) == 3 and all(parts)
-
-
-def download_url(source: str) -> str:
-    """The address of a remote source; ``hf:org/repo/file`` lies on the hub's main branch."""
-    if not source.startswith("hf:"):
-        return source
-    organisation, repository, file = source.removeprefix("hf:").split("/", 2)
-    return f"https://huggingface.co/{organisation}/{repository}/resolve/main/{file}"

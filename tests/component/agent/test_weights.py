@@ -14,6 +14,7 @@ import sys
 import pytest
 
 from llmgw.agent.weights.fetching import Weights
+from llmgw.agent.weights.retrying import Retries
 from llmgw.domain import weights as naming
 from llmgw.domain.replicas import ShardState
 from llmgw.errors import DeadlinePassed, Denied, Exhausted, Invalid, Unknown, Unreachable
@@ -28,7 +29,7 @@ CUT = 40_000
 
 @pytest.fixture
 async def shelf(tmp_path):
-    made = Weights(folder=str(tmp_path / "cache"), clock=SystemClock())
+    made = Weights(folder=str(tmp_path / "cache"), clock=SystemClock(), retries=Retries(tries=1))
     yield made
     await made.close()
 
@@ -39,6 +40,10 @@ def cached(tmp_path, source):
 
 def part_of(tmp_path, source):
     return tmp_path / "cache" / (naming.cache_name(source) + ".part")
+
+
+def lock_of(tmp_path, source):
+    return tmp_path / "cache" / (naming.cache_name(source) + ".lock")
 
 
 def silent(progress):
@@ -252,7 +257,9 @@ async def test_a_file_that_does_not_fit_the_disk_is_refused_before_it_is_written
     usage = type("Usage", (), {"free": 1000})
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage)
     async with origin(CONTENT) as made:
-        with pytest.raises(Exhausted, match=f"needs {len(CONTENT)} more bytes"):
+        with pytest.raises(
+            Exhausted, match=f"needs {len(CONTENT)} bytes more .* has 1000 bytes free"
+        ):
             await shelf.ensure(made.url, on_progress=silent)
         assert part_of(tmp_path, made.url).stat().st_size == 0
 
@@ -260,15 +267,16 @@ async def test_a_file_that_does_not_fit_the_disk_is_refused_before_it_is_written
 async def test_another_process_that_downloads_is_waited_for(tmp_path, shelf):
     """Two agents share a folder: the second uses what the first has fetched."""
     async with origin(CONTENT) as made:
-        part = part_of(tmp_path, made.url)
+        part, lock = part_of(tmp_path, made.url), lock_of(tmp_path, made.url)
         part.parent.mkdir()
-        holder = os.open(part, os.O_RDWR | os.O_CREAT)
+        holder = os.open(lock, os.O_RDWR | os.O_CREAT)
         fcntl.flock(holder, fcntl.LOCK_EX)
         told = []
         call = asyncio.ensure_future(shelf.ensure(made.url, on_progress=told.append))
         await eventually(lambda: len(told) == 1)
-        os.write(holder, CONTENT)
+        part.write_bytes(CONTENT)
         part.rename(cached(tmp_path, made.url))
+        lock.unlink()
         os.close(holder)
         await call
         assert made.requests == []
@@ -303,11 +311,11 @@ async def test_a_download_goes_on_where_a_killed_process_left_it(tmp_path, shelf
 async def test_a_stalled_other_process_is_named(tmp_path):
     shelf = Weights(folder=str(tmp_path / "cache"), clock=SystemClock(), stall_s=0.1)
     source = "http://127.0.0.1:1/tiny.gguf"
-    part = part_of(tmp_path, source)
-    part.parent.mkdir()
-    with part.open("wb") as held:
+    lock = lock_of(tmp_path, source)
+    lock.parent.mkdir()
+    with lock.open("wb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        with pytest.raises(DeadlinePassed, match=r"tiny\.gguf\.part"):
+        with pytest.raises(DeadlinePassed, match=r"tiny\.gguf\.lock"):
             await shelf.ensure(source, on_progress=silent)
 
 
@@ -326,7 +334,8 @@ async def test_local_files_are_used_where_they_lie(tmp_path, shelf, monkeypatch)
     ("source", "error"),
     [
         pytest.param("", "no source", id="empty"),
-        pytest.param("hf:org/repo", "hf:org/repo/model.gguf", id="repository"),
+        pytest.param("hf:org", "hf:ORG/REPO/FILE", id="organisation"),
+        pytest.param("http://", "http://HOST/PATH", id="no-host"),
     ],
 )
 async def test_a_source_that_names_no_file_is_refused_with_advice(shelf, source, error):

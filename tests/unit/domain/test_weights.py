@@ -51,11 +51,3 @@ def test_a_cache_name_is_always_one_path_segment(source):
 )
 def test_a_source_is_shown_without_its_secrets(source, shown):
     assert weights.shown(source) == shown
-
-
-def test_a_hub_source_stands_for_the_address_of_its_file():
-    assert (
-        weights.download_url("hf:org/repo/q/tiny.gguf")
-        == "https://huggingface.co/org/repo/resolve/main/q/tiny.gguf"
-    )
-    assert not weights.names_a_file("hf:org/repo")

@@ -1,0 +1,38 @@
+"""How a source stands on this node, as ``Weights`` tells it to orders and to people."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class FetchState(enum.StrEnum):
+    """Where a source is between being named and being there."""
+
+    ABSENT = "absent"
+    WAITING = "waiting"
+    """Another process fetches it into the same folder."""
+    LOOKING = "looking"
+    """Its source is asked what belongs to it."""
+    FETCHING = "fetching"
+    PRESENT = "present"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class FetchStatus:
+    """One source: how much of it is here, how fast the rest comes, what went wrong.
+
+    ``source`` is without secrets; ``name`` is the one in the folder of downloads, empty for what is
+    not downloaded. Figures that are not known are absent.
+    """
+
+    source: str
+    name: str
+    state: FetchState
+    path: str = ""
+    done_bytes: int = 0
+    total_bytes: int | None = None
+    rate_bytes_per_s: float | None = None
+    eta_s: float | None = None
+    error: str = ""
