@@ -60,7 +60,7 @@ class Gpu:
     @property
     def gpu_class(self) -> str:
         """Cards of one class may share a tensor group."""
-        return gpu_class(name=self.name, memory_total_mib=self.memory_total_mib or 0)
+        return gpu_class(name=self.name, memory_total_mib=self.memory_total_mib)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,14 +243,19 @@ _NOT_MODELS = frozenset({"sxm4", "sxm5", "pcie"})
 
 
 @functools.lru_cache(maxsize=1024)
-def gpu_class(*, name: str, memory_total_mib: int) -> str:
-    """The class of a card: ``NVIDIA H100 80GB HBM3`` with 81559 MiB is ``h100-80g``."""
+def gpu_class(*, name: str, memory_total_mib: int | None) -> str:
+    """The class of a card: ``NVIDIA H100 80GB HBM3`` with 81559 MiB is ``h100-80g``.
+
+    A card that shares the machine's memory tells none of its own, and is ``gb10`` alone.
+    """
     stripped = name.lower().strip().removeprefix("nvidia ").removeprefix("tesla ")
     tokens = [t for t in _TOKENS.split(stripped) if t]
     model = next(
         (t for t in tokens if _is_model(t)),
-        "-".join(tokens),
+        "-".join(tokens) or "unknown",
     )
+    if memory_total_mib is None:
+        return model
     return f"{model}-{math.floor(memory_total_mib / 1024 + 0.5)}g"
 
 
