@@ -12,7 +12,7 @@ from llmgw.cli.server_init_cmd import init
 from llmgw.config import loading, sources
 from llmgw.config.settings import ServerSettings
 from llmgw.errors import Invalid
-from llmgw.kit import logs
+from llmgw.kit import logs, openfiles
 from llmgw.serve import loops
 from llmgw.serve import server as servers
 
@@ -64,6 +64,7 @@ def server(
     if ctx.invoked_subcommand is not None:
         ctx.obj = settings
         return
+    openfiles.take_all()  # a stream of each agent, and of each client in the workers it starts
     loops.run(servers.Server(settings, environ=environ, announce=_announce).run())
 
 

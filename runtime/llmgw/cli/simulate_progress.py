@@ -89,7 +89,7 @@ class FleetProgress:
             self._write(f"{now.after_s:.0f} s: {line}")
 
     def _write(self, line: str) -> None:
-        self._stream.write(plain.one_line(line) + "\n")
+        self._stream.write(line + "\n")
         self._stream.flush()
 
 
@@ -101,7 +101,7 @@ def _figures(now: Census) -> str:
     """``12 of 50 nodes are in; 8 ready, 1 loading``, and why somebody is not, if so."""
     shards = figures.counts({str(state): n for state, n in now.shards.items()})
     text = f"{now.registered} of {now.nodes} nodes are in; shards: {shards}"
-    return f"{text}; outside: {now.refusal}" if now.refusal else text
+    return plain.one_line(f"{text}; outside: {now.refusal}") if now.refusal else text
 
 
 def _picture(now: Census, *, events: deque[str]) -> Group:
