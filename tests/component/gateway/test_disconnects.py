@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 
 import pytest
 
 from tests.fakes.gateway_stage import ASK
+from tests.fakes.mischief import BlackHole
 from tests.fakes.raw_client import post
 from tests.fakes.upstream import CHUNKED, END, EVENTS, Do, chunk, event, head, whole
 
@@ -100,22 +100,13 @@ async def test_client_that_leaves_while_tokens_come_ends_the_stream(stage, go_aw
 
 
 async def test_client_that_leaves_while_it_is_dialled_for_ends_that(stage, go_away):
-    """The queue of this listener is full, so that dialling takes its time."""
-    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
-        port = listener.getsockname()[1]
-        waiting = [socket.socket() for _ in range(4)]
-        for sock in waiting:
-            sock.setblocking(False)
-            sock.connect_ex(("127.0.0.1", port))
-        await asyncio.sleep(0.05)
-        stage.list_endpoint("e1", f"http://127.0.0.1:{port}")
+    with BlackHole(0) as hole:
+        stage.list_endpoint("e1", f"http://127.0.0.1:{hole.port}")
         client = await stage.send(post(ASK))
         await stage.until(lambda: stage.endpoint_stats().inflight == 1)
         go_away(client)
         await stage.settled(within_s=WITHIN_S)
         await stage.until(lambda: len(stage.gateway._tasks) == 1)
-        for sock in waiting:
-            sock.close()
     assert stage.states == {"cancelled": 1}
 
 

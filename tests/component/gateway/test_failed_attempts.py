@@ -9,8 +9,9 @@ import pytest
 
 from tests.fakes.clock import FakeClock
 from tests.fakes.gateway_stage import ASK, ON_ONE_LOOP
+from tests.fakes.mischief import BlackHole
 from tests.fakes.raw_client import post
-from tests.fakes.upstream import CHUNKED, END, EVENTS, Do, chunk, event, head, whole
+from tests.fakes.upstream import CHUNKED, DONE, END, EVENTS, Do, chunk, event, head, whole
 
 ONE_ATTEMPT = {"dispatch": {"max_attempts": 1}}
 GOOD = whole(b"good")
@@ -111,22 +112,15 @@ async def test_engine_that_cannot_be_dialled_is_a_502_and_opens_its_breaker(stag
 
 @ON_ONE_LOOP
 async def test_address_that_takes_no_connection_is_given_up_after_its_time(stage):
-    """Row 6; here the queue of a listener that never accepts is full."""
+    """Row 6; ten seconds, unless it is set."""
+    assert stage.settings.dispatch.dial_timeout_s == 10
     stage.tune(dispatch={"dial_timeout_s": 0.3})
-    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
-        port = listener.getsockname()[1]
-        waiting = [socket.socket() for _ in range(4)]
-        for sock in waiting:
-            sock.setblocking(False)
-            sock.connect_ex(("127.0.0.1", port))
-        await asyncio.sleep(0.05)
-        stage.list_endpoint("e1", f"http://127.0.0.1:{port}", priority=1)
+    with BlackHole(0) as hole:
+        stage.list_endpoint("e1", f"http://127.0.0.1:{hole.port}", priority=1)
         await stage.engine("e2", answer=GOOD)
         began_at = asyncio.get_running_loop().time()
         answer = await stage.ask()
         took_s = asyncio.get_running_loop().time() - began_at
-        for sock in waiting:
-            sock.close()
     assert (answer.status, answer["x-llmgw-attempts"]) == (200, "2")
     assert 0.25 < took_s < 1.5
 
@@ -185,38 +179,34 @@ async def test_engine_that_falls_silent_is_replaced_by_another(stage, steps, cod
     await engine.aborted()
 
 
-@ON_ONE_LOOP
-async def test_time_for_the_body_counts_from_the_head(stage):
+async def late(stage, *parts, silent_s, **dispatch):
+    """The body of an answer whose parts come after so long a silence each."""
     stage.clock = clock = FakeClock()
-    stage.tune(dispatch={"response_timeout_s": 100, "max_attempts": 1})
+    stage.tune(dispatch=dispatch)
     engine = await stage.engine()
-    go_on = [asyncio.Event(), asyncio.Event()]
-    engine.always(go_on[0], CHUNKED, go_on[1], chunk(b"late") + END)
+    waits = [asyncio.Event() for _ in parts]
+    engine.always(*(step for pair in zip(waits, parts, strict=True) for step in pair))
     client = await stage.send(post(ASK))
     await engine.asked()
-    for event_ in go_on:
-        clock.advance(90)
+    for wait in waits:
+        clock.advance(silent_s)
         await asyncio.sleep(0.3)
-        event_.set()
+        wait.set()
         await asyncio.sleep(0.02)
-    assert (await client.answer()).body == b"late"
+    return (await client.answer()).body
+
+
+@ON_ONE_LOOP
+async def test_time_for_the_body_counts_from_the_head(stage):
+    parts = CHUNKED, chunk(b"late") + END
+    bounds = {"response_timeout_s": 100, "max_attempts": 1}
+    assert await late(stage, *parts, silent_s=90, **bounds) == b"late"
 
 
 @ON_ONE_LOOP
 async def test_no_response_timeout_means_no_bound(stage):
-    stage.clock = clock = FakeClock()
-    stage.tune(dispatch={"response_timeout_s": 0})
-    engine = await stage.engine()
-    go_on = [asyncio.Event(), asyncio.Event()]
-    engine.always(go_on[0], CHUNKED, go_on[1], chunk(b"late") + END)
-    client = await stage.send(post(ASK))
-    await engine.asked()
-    for event_ in go_on:
-        clock.advance(100_000)
-        await asyncio.sleep(0.3)
-        event_.set()
-        await asyncio.sleep(0.02)
-    assert (await client.answer()).body == b"late"
+    parts = CHUNKED, chunk(b"late") + END
+    assert await late(stage, *parts, silent_s=100_000, response_timeout_s=0) == b"late"
 
 
 @ON_ONE_LOOP
@@ -225,10 +215,10 @@ async def test_stream_under_way_may_be_silent_for_longer_than_an_answer_may_take
     stage.tune(dispatch={"response_timeout_s": 100})
     engine = await stage.engine()
     go_on = asyncio.Event()
-    engine.always(EVENTS + chunk(event("a")), go_on, chunk(b"data: [DONE]\n\n") + END)
+    engine.always(EVENTS + chunk(event("a")), go_on, chunk(DONE) + END)
     client = await stage.send(post(ASK))
     await client.got(event("a"))
     clock.advance(1000)
     await asyncio.sleep(0.3)
     go_on.set()
-    assert (await client.answer()).body.endswith(b"[DONE]\n\n")
+    assert (await client.answer()).body.endswith(DONE)

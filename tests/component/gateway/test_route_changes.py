@@ -73,6 +73,22 @@ async def test_stream_that_has_begun_outlives_its_endpoint_in_the_table(stage):
     await engine.until(lambda: not engine.open)
 
 
+async def test_first_byte_alone_is_a_commit_and_comes_once_and_first(stage):
+    engine = await stage.engine("e1", priority=1)
+    other = await stage.engine("e2")
+    go_on = asyncio.Event()
+    engine.always(head(200, "Content-Length: 5"), 0.02, b"h", go_on, b"ello")
+    client = await stage.send(post(ASK))
+    await client.got(b"\r\n\r\nh")
+    stage.drop_endpoint("e1")
+    await asyncio.sleep(0.02)
+    go_on.set()
+    answer = await client.answer()
+    assert (answer.body, answer["x-llmgw-attempts"]) == (b"hello", "1")
+    assert client.raw.endswith(b"\r\n\r\nhello")
+    assert other.connections == 0
+
+
 async def test_draining_endpoint_keeps_what_it_has_and_gets_nothing_new(stage):
     """A request that waits for its first byte there goes on as well."""
     engine = await stage.engine("e1", priority=1)
