@@ -1,0 +1,82 @@
+"""A thousand agents on one control plane: they get in, they beat, and what that costs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.deployment import until
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+
+AGENTS = 1000
+IN_WITHIN_S = 30.0
+WATCHED_S = 30.0
+MOST_CORES = 0.25
+"""Three times what was measured, 0.08; and what a control plane may take of a core."""
+MOST_KIB_EACH = 200
+"""Three times what was measured, 62."""
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PAGE_KIB = os.sysconf("SC_PAGE_SIZE") / 1024
+
+
+def cpu_s(pid):
+    """Processor time that a process has taken, that of ended children left out."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def resident_kib(pid):
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_KIB
+
+
+def test_a_thousand_agents_get_in_and_beat_at_a_fraction_of_a_core(deployment):
+    server = deployment.server(control={"enabled": True}, agent_tls="insecure")
+    before_kib = resident_kib(server.pid)
+    began = time.monotonic()
+    fleet = deployment.run(
+        "fleet", "simulate", "agents", "--count", str(AGENTS), "--ramp", "0s", "--no-serve",
+        "--server", deployment.agent_address, "--json",
+    )  # fmt: skip
+    fleet.wait_said(rf"^\d+ s: {AGENTS} of ({AGENTS}) nodes are in")
+    in_s = time.monotonic() - began
+    assert in_s < IN_WITHIN_S
+
+    since, spent_s = time.monotonic(), cpu_s(server.pid)
+    time.sleep(WATCHED_S)
+    cores = (cpu_s(server.pid) - spent_s) / (time.monotonic() - since)
+    each_kib = (resident_kib(server.pid) - before_kib) / AGENTS
+    states = {node["state"] for node in deployment.show("nodes")["nodes"]}
+    os.kill(fleet.pid, signal.SIGTERM)
+    assert fleet.wait() == 0
+    told = json.loads(fleet.output[fleet.output.index("{") :])
+    print(  # noqa: T201 - these are the figures that the page has
+        f"{AGENTS} agents: in after {in_s:.1f} s; the control plane {cores:.3f} cores and "
+        f"{each_kib:.0f} KiB an agent; here {told['cores']:.3f} cores and "
+        f"{told['memory_bytes_each'] / 1024:.0f} KiB an agent"
+    )
+    assert states == {"ready"}
+    assert told["heartbeats"] >= AGENTS * (WATCHED_S / 5 - 1)
+    assert told["refusal"] == ""
+    assert cores < MOST_CORES
+    assert each_kib < MOST_KIB_EACH
+
+
+def test_a_thousand_agents_that_leave_at_once_are_let_go(deployment):
+    deployment.server(control={"enabled": True}, agent_tls="insecure")
+    fleet = deployment.run(
+        "fleet", "simulate", "agents", "--count", str(AGENTS), "--ramp", "0s", "--no-serve",
+        "--server", deployment.agent_address,
+    )  # fmt: skip
+    fleet.wait_said(rf"^\d+ s: {AGENTS} of ({AGENTS}) nodes are in")
+    assert fleet.stop(within_s=30) == 0
+
+    def are_gone():
+        return not any(node["is_connected"] for node in deployment.show("nodes")["nodes"])
+
+    assert until(are_gone, "all are seen as gone", within_s=30)
