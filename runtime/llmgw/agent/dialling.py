@@ -7,14 +7,12 @@ while after a served session the pauses stay short, because then the server most
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from urllib.parse import urlsplit
 
-from llmgw.errors import Problem, SettingsInvalid
+from llmgw.config import servers
+from llmgw.config.servers import ServerAddress
+from llmgw.errors import Invalid, Problem, SettingsInvalid
 from llmgw.kit.backoff import Backoff
-from llmgw.rpc import channels
 
-DEFAULT_PORT = 7443
 HURRY_S = 15.0
 """So long after a served session the pauses stay short."""
 HELD_S = 2.0
@@ -23,31 +21,18 @@ HELD_S = 2.0
 _HURRIED = Backoff(base_s=0.25, max_s=1.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
-    """One control plane: ``host:port``, and whether certificates are used."""
-
-    target: str
-    is_plaintext: bool
-
-    def __str__(self) -> str:
-        """As it is written in settings."""
-        return f"{'http' if self.is_plaintext else 'https'}://{self.target}"
-
-
-def addresses(entries: Sequence[str], *, has_tls: bool) -> tuple[Address, ...]:
+def addresses(entries: Sequence[str], *, has_tls: bool) -> tuple[ServerAddress, ...]:
     """The control planes in the order of trying; ``SettingsInvalid`` with everything that is wrong.
 
-    An entry without a scheme follows the certificates; plaintext to another machine must be asked
-    for by writing ``http://``, and is refused where certificates are configured.
+    The rules are those of ``config.servers``.
     """
-    found: dict[Address, None] = {}
+    found: dict[ServerAddress, None] = {}
     problems: list[Problem] = []
     for entry in entries:
         try:
-            found[_address(entry, has_tls=has_tls)] = None
-        except ValueError as error:
-            problems.append(Problem(path="server", message=f"{entry!r} {error}"))
+            found[servers.read(entry, has_certificates=has_tls)] = None
+        except Invalid as error:
+            problems.append(Problem(path="server", message=error.message))
     if not entries:
         problems.append(Problem(path="server", message="is missing: host:port of a control plane"))
     if problems:
@@ -58,7 +43,7 @@ def addresses(entries: Sequence[str], *, has_tls: bool) -> tuple[Address, ...]:
 class Redial:
     """Remembers what was tried since the last success."""
 
-    def __init__(self, choices: Sequence[Address], *, backoff: Backoff) -> None:
+    def __init__(self, choices: Sequence[ServerAddress], *, backoff: Backoff) -> None:
         """``choices`` is not empty; ``backoff`` counts full rounds over all of them."""
         self._choices = choices
         self._backoff = backoff
@@ -69,7 +54,7 @@ class Redial:
         self._hurry_until = float("-inf")
 
     @property
-    def address(self) -> Address:
+    def address(self) -> ServerAddress:
         """Where to dial now."""
         return self._choices[self._index]
 
@@ -92,37 +77,3 @@ class Redial:
             return _HURRIED.delay_s(attempt=self._hurried_rounds - 1, draw=draw)
         self._rounds += 1
         return self._backoff.delay_s(attempt=self._rounds - 1, draw=draw)
-
-
-def _address(entry: str, *, has_tls: bool) -> Address:
-    scheme, separator, rest = entry.strip().rpartition("://")
-    host, port = _host_and_port(rest)
-    is_plaintext = _is_plaintext(scheme if separator else "", host=host, has_tls=has_tls)
-    return Address(target=f"{host}:{port}", is_plaintext=is_plaintext)
-
-
-def _host_and_port(text: str) -> tuple[str, int]:
-    try:
-        parts = urlsplit(f"//{text}")
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        host = port = None
-    else:
-        if parts.path.strip("/") or parts.query or parts.fragment or parts.username is not None:
-            host = None
-    if not host:
-        raise ValueError("is no address; write host:port, https://host:port or http://host:port")
-    return f"[{host}]" if ":" in host else host, port or DEFAULT_PORT
-
-
-def _is_plaintext(scheme: str, *, host: str, has_tls: bool) -> bool:
-    match scheme:
-        case "https" if not has_tls:
-            raise ValueError("asks for TLS: give tls.ca, tls.cert and tls.key")
-        case "http" if has_tls:
-            raise ValueError("is plaintext, but certificates are configured: remove one of them")
-        case "" if not has_tls and not channels.is_loopback(host):
-            raise ValueError("has no certificates: give tls.ca, tls.cert and tls.key, or http://")
-        case "" | "http" | "https":
-            return not has_tls
-    raise ValueError(f"has the scheme {scheme!r}: https or http is meant")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from grpc import aio
 
-from llmgw.agent.dialling import Address
+from llmgw.config.servers import ServerAddress
 from llmgw.errors import LlmgwError, Unreachable
 from llmgw.rpc import channels, statuses
 
@@ -43,7 +43,7 @@ _CLOSED_ON_PLAINTEXT = (
 
 
 def explain(
-    status: aio.AioRpcError, *, address: Address, tls: channels.TlsFiles | None
+    status: aio.AioRpcError, *, address: ServerAddress, tls: channels.TlsFiles | None
 ) -> LlmgwError:
     """The error that ended the call: the peer's own, or ``Unreachable`` with what is known."""
     own = statuses.received(status)
@@ -54,7 +54,7 @@ def explain(
     return Unreachable(f"{address}: {hint}" if hint else f"{address}: {_shortened(details)}")
 
 
-def _hint(details: str, *, address: Address, tls: channels.TlsFiles | None) -> str:
+def _hint(details: str, *, address: ServerAddress, tls: channels.TlsFiles | None) -> str:
     words = {
         "host": address.target.rpartition(":")[0],
         "ca": tls.ca if tls else "-",

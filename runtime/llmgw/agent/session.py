@@ -19,9 +19,9 @@ from grpc import aio
 from llmgw.agent import dialling, refusals
 from llmgw.agent.commands import Commands, Terms
 from llmgw.agent.conversation import Conversation
-from llmgw.agent.dialling import Address
 from llmgw.agent.node_ports import Facts, ShardOrders
 from llmgw.agent.outbox import Outbox
+from llmgw.config.servers import ServerAddress
 from llmgw.domain.nodes import NodeFacts
 from llmgw.domain.replicas import ShardReport
 from llmgw.errors import Internal, LlmgwError, Superseded, Unauthenticated
@@ -63,7 +63,6 @@ class SessionStatus:
     term: int
     refusal: str
     ignored_messages: int
-    dropped_messages: int
 
 
 class Session:
@@ -97,7 +96,7 @@ class Session:
         self._registered_at: float | None = None
         self._sessions = 0
         self._refusal = ""
-        self._complaints: dict[Address, tuple[str, float]] = {}
+        self._complaints: dict[ServerAddress, tuple[str, float]] = {}
 
     @property
     def status(self) -> SessionStatus:
@@ -109,7 +108,6 @@ class Session:
             term=self._terms.highest,
             refusal=self._refusal,
             ignored_messages=self._commands.ignored,
-            dropped_messages=self._outbox.dropped,
         )
 
     def report(self, report: ShardReport) -> None:
@@ -129,7 +127,7 @@ class Session:
             self._registered_at = None
             await asyncio.sleep(pause_s)
 
-    async def _attempt(self, address: Address) -> LlmgwError:
+    async def _attempt(self, address: ServerAddress) -> LlmgwError:
         """Hold one session to its end; why it ended."""
         try:
             await self._hold(address)
@@ -139,7 +137,7 @@ class Session:
             _log.error("session_failed", server=str(address), error=repr(error), exc=error)
             return Internal(f"{address}: the session failed by our own fault: {error!r}")
 
-    async def _hold(self, address: Address) -> NoReturn:
+    async def _hold(self, address: ServerAddress) -> NoReturn:
         tls = None if address.is_plaintext else self._settings.tls
         self._check_own_pair(tls)
         facts = await self._fresh_facts()
@@ -153,7 +151,7 @@ class Session:
             await _close(channel)
 
     async def _converse(
-        self, channel: aio.Channel, *, address: Address, facts: NodeFacts
+        self, channel: aio.Channel, *, address: ServerAddress, facts: NodeFacts
     ) -> NoReturn:
         conversation = Conversation(
             agent_pb2_grpc.AgentServiceStub(channel).Connect(None),
@@ -172,7 +170,7 @@ class Session:
             self._facts, registered=facts, heartbeat_s=self._settings.heartbeat_s
         )
 
-    def _begin(self, address: Address) -> None:
+    def _begin(self, address: ServerAddress) -> None:
         self._sessions += 1
         self._registered_at = self._clock.monotonic()
         self._refusal = ""
@@ -206,7 +204,7 @@ class Session:
             return None
         return now - self._registered_at
 
-    def _complain(self, ended: LlmgwError, *, address: Address, pause_s: float) -> None:
+    def _complain(self, ended: LlmgwError, *, address: ServerAddress, pause_s: float) -> None:
         """Log why a session ended or did not begin; the same again only once in a while."""
         self._refusal = ended.message
         now = self._clock.monotonic()
@@ -215,7 +213,16 @@ class Session:
             return
         self._complaints[address] = (ended.message, now)
         event = "not_registered" if self._registered_at is None else "session_ended"
-        _log.warning(event, server=str(address), reason=ended.message, retry_s=pause_s)
+        _log.warning(
+            event,
+            server=str(address),
+            reason=ended.message,
+            retry_s=pause_s,
+            # Since the agent's start, where it was any.
+            ignored=self._commands.ignored or None,
+            refused=self._commands.refused or None,
+            dropped=self._outbox.dropped or None,
+        )
 
 
 async def _close(channel: aio.Channel) -> None:

@@ -1,8 +1,14 @@
-"""The addresses at which an agent finds its control planes; plaintext only by name; pure."""
+"""The addresses at which an agent finds its control planes; plaintext only by name; pure.
+
+Loading checks them with all other settings and writes them out whole; the agent's session reads
+them again by the same rules.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from llmgw.config.contradictions import Contradiction
 from llmgw.config.settings import AgentSettings
@@ -11,20 +17,59 @@ from llmgw.kit import addresses
 from llmgw.kit.addresses import Address
 
 DEFAULT_PORT = 7443
+_HOST = re.compile(r"[A-Za-z0-9._:%-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAddress:
+    """One control plane: where its agent port is, and whether certificates are used."""
+
+    address: Address
+    is_plaintext: bool
+
+    @property
+    def target(self) -> str:
+        """``host:port``, as gRPC takes it."""
+        return str(self.address)
+
+    def __str__(self) -> str:
+        """As it is written in settings, with its scheme."""
+        return f"{'http' if self.is_plaintext else 'https'}://{self.address}"
+
+
+def read(text: str, *, has_certificates: bool) -> ServerAddress:
+    """One address as somebody wrote it; ``Invalid`` says what is wrong with it.
+
+    One without a scheme follows the certificates; plaintext to another machine must be asked for
+    by writing ``http://``, and is refused where there are certificates.
+    """
+    scheme, separator, rest = text.strip().rstrip("/").rpartition("://")
+    if separator and scheme not in {"http", "https"}:
+        raise Invalid(f"{text!r} is not host:port, http://host:port or https://host:port")
+    address = _address(rest)
+    if not _HOST.fullmatch(address.host) or not address.port:
+        raise Invalid(f"{text!r} names no host and port to connect to")
+    if scheme == "http" and has_certificates:
+        raise Invalid(
+            f"{text!r} is plaintext, but tls has certificates: write https:// or remove tls"
+        )
+    if scheme == "https" and not has_certificates:
+        raise Invalid(f"{text!r} needs certificates: give tls ca, cert and key")
+    if not scheme and not has_certificates and not address.is_loopback:
+        raise Invalid(
+            f"{text!r} needs certificates: give tls, or write http://{text} for plaintext"
+        )
+    return ServerAddress(address, is_plaintext=not has_certificates)
 
 
 def listed(settings: AgentSettings) -> tuple[str, ...]:
     """Every address once, with scheme and port, in the order in which they are tried.
 
-    A bare ``host:port`` is spoken to under TLS; without certificates it is one on this machine, in
-    plaintext: ``contradictions`` lets no other pass.
+    Called once ``contradictions`` has found none.
     """
-    usual = "https" if settings.tls else "http"
-    full: dict[str, None] = {}
-    for _, text in _written(settings):
-        scheme, _, rest = text.rpartition("://")
-        full[f"{scheme or usual}://{_address(rest)}"] = None
-    return tuple(full)
+    has_certificates = settings.tls is not None
+    found = (read(text, has_certificates=has_certificates) for _, text in _written(settings))
+    return tuple(dict.fromkeys(map(str, found)))
 
 
 def contradictions(settings: AgentSettings) -> Iterator[Contradiction]:
@@ -34,9 +79,10 @@ def contradictions(settings: AgentSettings) -> Iterator[Contradiction]:
         message = "is required: the agent port of a control plane, such as gw.example.com:7443"
         yield Contradiction(("server", "servers"), message)
     for path, text in written:
-        wrong = _wrong(text, has_certificates=settings.tls is not None)
-        if wrong is not None:
-            yield Contradiction((path, "tls"), wrong)
+        try:
+            read(text, has_certificates=settings.tls is not None)
+        except Invalid as error:
+            yield Contradiction((path, "tls"), error.message)
 
 
 def _written(settings: AgentSettings) -> Iterator[tuple[str, str]]:
@@ -44,25 +90,6 @@ def _written(settings: AgentSettings) -> Iterator[tuple[str, str]]:
         yield "server", settings.server.rstrip("/")
     for place, text in enumerate(settings.servers):
         yield f"servers[{place}]", text.rstrip("/")
-
-
-def _wrong(text: str, *, has_certificates: bool) -> str | None:
-    scheme, separator, rest = text.rpartition("://")
-    if separator and scheme not in {"http", "https"}:
-        return f"{text!r} is not host:port, http://host:port or https://host:port"
-    try:
-        address = _address(rest)
-    except Invalid as error:
-        return error.message
-    if not address.host or not address.port:
-        return f"{text!r} names no host and port to connect to"
-    if scheme == "http" and has_certificates:
-        return f"{text!r} is plaintext, but tls has certificates: write https:// or remove tls"
-    if scheme == "https" and not has_certificates:
-        return f"{text!r} needs certificates: give tls ca, cert and key"
-    if not scheme and not has_certificates and not address.is_loopback:
-        return f"{text!r} needs certificates: give tls, or write http://{text} for plaintext"
-    return None
 
 
 def _address(text: str) -> Address:

@@ -13,7 +13,7 @@ from llmgw.agent.discovery import address
 from llmgw.agent.discovery.facts import Discovery
 from llmgw.agent.readings import Readings
 from llmgw.agent.ring import LogRing
-from llmgw.agent.session import Session, SessionSettings, SessionStatus
+from llmgw.agent.session import Session, SessionSettings
 from llmgw.config.settings import AgentSettings
 from llmgw.domain.replicas import ShardReport
 from llmgw.kit import logs
@@ -63,11 +63,6 @@ class Agent:
             clock=clock,
         )
         self._tasks = Tasks(owner="agent")
-
-    @property
-    def status(self) -> SessionStatus:
-        """How the conversation with the control plane stands."""
-        return self._session.status
 
     async def start(self) -> None:
         """Adopt what runs, then dial for as long as it takes."""

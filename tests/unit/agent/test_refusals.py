@@ -7,11 +7,12 @@ import pytest
 from grpc import aio
 
 from llmgw.agent import refusals
-from llmgw.agent.dialling import Address
+from llmgw.config.servers import ServerAddress
 from llmgw.errors import Standby, Unavailable, Unreachable
+from llmgw.kit.addresses import Address
 from llmgw.rpc import statuses
 
-ADDRESS = Address(target="cp1:7443", is_plaintext=True)
+ADDRESS = ServerAddress(Address("cp1", 7443), is_plaintext=True)
 
 
 def explained(details, *, code=None):
