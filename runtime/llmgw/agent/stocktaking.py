@@ -19,7 +19,7 @@ from llmgw.agent.install.builds import Builds
 from llmgw.agent.install.examining import Examiner
 from llmgw.agent.install.standing import EngineWatch
 from llmgw.agent.install.tools import Tools
-from llmgw.config.settings import AgentSettings
+from llmgw.config.settings import AgentSettings, EnginesSettings
 from llmgw.domain.nodes import Gpu
 from llmgw.errors import LlmgwError
 
@@ -48,12 +48,18 @@ def engine_programs(
     settings: AgentSettings, *, environ: Mapping[str, str]
 ) -> Mapping[str, Sequence[str]]:
     """The words that start each engine of this node, present or not."""
-    installed = Builds(Path(settings.engines_dir)).program("llamacpp")
+    builds, engines = Builds(Path(settings.engines_dir)), settings.engines
     return {
         "llamacpp": programs.llamacpp_program(
-            settings.engines.llamacpp, environ=environ, installed=installed
+            engines.llamacpp, environ=environ, installed=builds.program("llamacpp")
         ),
-        "sim": programs.sim_program(settings.engines.sim),
+        "sglang": programs.sglang_program(
+            engines.sglang, environ=environ, installed=builds.program("sglang")
+        ),
+        "sim": programs.sim_program(engines.sim),
+        "vllm": programs.vllm_program(
+            engines.vllm, environ=environ, installed=builds.program("vllm")
+        ),
     }
 
 
@@ -73,9 +79,19 @@ def _watch(settings: AgentSettings, *, environ: Mapping[str, str]) -> EngineWatc
     return EngineWatch(
         builds=builds,
         examiner=lambda: Examiner(builds=builds, host=host.read(), tools=tools),
-        opted_out=("llamacpp",) if settings.engines.llamacpp.bin else (),
+        opted_out=_named_programs(settings.engines),
         clock=tools.clock,
     )
+
+
+def _named_programs(engines: EnginesSettings) -> tuple[str, ...]:
+    """The engines whose program the settings name."""
+    named = {
+        "llamacpp": engines.llamacpp.bin,
+        "sglang": engines.sglang.python,
+        "vllm": engines.vllm.bin,
+    }
+    return tuple(engine for engine, words in named.items() if words)
 
 
 def take(settings: AgentSettings, *, environ: Mapping[str, str]) -> Inventory:

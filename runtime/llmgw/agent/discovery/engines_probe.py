@@ -1,29 +1,102 @@
-"""Which engines this machine can start: their programs are looked up and never run."""
+"""Which engines this machine can start, and their versions: programs are looked up and never run.
+
+A wrapper of somebody's own might start a server when it is asked for its version. What a Python
+environment holds stands in its files; only a Python itself is asked, and only for what it has.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
-from collections.abc import Mapping, Sequence
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 UNKNOWN_VERSION = "unknown"
-"""The engine is here; what it is was not asked, because a wrapper might start a server."""
+"""The engine is here; what it is was not to be found out without running it."""
+
+ASK_TIMEOUT_S = 8.0
+
+_PACKAGES = {"sglang": "sglang", "vllm": "vllm"}
+_NEEDS_PACKAGE = frozenset({"sglang"})
+"""Engines that are started by a Python: that one is on every machine and tells of nothing."""
+
+_PYTHON = re.compile(r"python3?(\.\d+)?")
+_VERSION = re.compile(r"\b\d+\.\d+(?:\.\d+)?\S*")
+_FOLDERS = ("lib/python3*/site-packages", "lib/python3*/dist-packages", "lib/python3/dist-packages")
 
 
 def probe(programs: Mapping[str, Sequence[str]], *, search_path: str | None) -> Mapping[str, str]:
     """Version by engine; an engine whose program is not here is left out.
 
-    ``programs`` holds the words that start each engine, as its driver would use them.
+    ``programs`` holds the words that start each engine, as its driver would use them. May block for
+    ``ASK_TIMEOUT_S``.
     """
-    return {
-        engine: UNKNOWN_VERSION
-        for engine, words in sorted(programs.items())
-        if words and _is_here(words[0], search_path)
-    }
+    found: dict[str, str] = {}
+    for engine, words in sorted(programs.items()):
+        program = _find(words[0], search_path) if words else None
+        if program is None:
+            continue
+        version = _version(engine, program)
+        if version is not None:
+            found[engine] = version
+    return found
 
 
-def _is_here(program: str, search_path: str | None) -> bool:
+def version_in(text: str) -> str:
+    """The first version in what a program wrote; ``unknown`` without one."""
+    for line in text.splitlines():
+        if found := _VERSION.search(line):
+            return found[0].rstrip(",;)")
+    return UNKNOWN_VERSION
+
+
+def _version(engine: str, program: Path) -> str | None:
+    """Its version, ``unknown``, or nothing where what it needs is not here."""
+    package = _PACKAGES.get(engine)
+    if package is None:
+        return UNKNOWN_VERSION
+    # The link itself first: a virtual environment's Python is a link to one outside of it.
+    for place in dict.fromkeys((program, program.resolve())):
+        for version in _installed(package, prefix=place.parent.parent):
+            return version
+    if engine not in _NEEDS_PACKAGE:
+        return UNKNOWN_VERSION
+    return _ask(program, package) if _PYTHON.fullmatch(program.name) else None
+
+
+def _installed(package: str, *, prefix: Path) -> Iterator[str]:
+    """Versions of a package below the folder in which an environment's ``bin`` lies."""
+    for folder in _FOLDERS:
+        for entry in sorted(prefix.glob(f"{folder}/{package}-*.dist-info")):
+            yield version_in(entry.name.removeprefix(f"{package}-").removesuffix(".dist-info"))
+
+
+def _ask(python: Path, package: str) -> str | None:
+    """What a Python says of a package; nothing if it has none, or does not answer in time."""
+    question = (
+        "import importlib.metadata as m, importlib.util as u, sys; "
+        f"sys.exit(1) if u.find_spec({package!r}) is None else print(m.version({package!r}))"
+    )
+    try:
+        answer = subprocess.run(
+            [str(python), "-c", question],
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=ASK_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return version_in(answer.stdout.decode(errors="replace")) if answer.returncode == 0 else None
+
+
+def _find(program: str, search_path: str | None) -> Path | None:
     if os.sep in program:
-        return Path(program).is_file() and os.access(program, os.X_OK)
-    return shutil.which(program, path=search_path) is not None
+        path = Path(program)
+        return path if path.is_file() and os.access(path, os.X_OK) else None
+    found = shutil.which(program, path=search_path)
+    return None if found is None else Path(found)

@@ -9,10 +9,28 @@ from __future__ import annotations
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from llmgw.domain.nodes import Gpu
 from llmgw.domain.replicas import LaunchProfile, ShardSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a driver must know of the machine that its engines run on."""
+
+    listen_addr: str
+    """The management address: engines ask for no key, and other ranks reach this one by it."""
+
+    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The agent's own environment, which engine processes inherit for the most part."""
+
+    interface: str = ""
+    """The interface that holds ``listen_addr``; empty: not known."""
+
+    ib_root: Path | None = None
+    """Where the ports of adapters are read; without it every adapter is used by its first port."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +46,18 @@ class Command:
 
     On rank 0 it is the next command that waits: this one opens the port.
     """
+
+
+@dataclass(frozen=True, slots=True)
+class HelpQuestion:
+    """How one program of a driver is asked which options it has; ``command`` is a command's name.
+
+    ``more_env`` lets it answer where there is no card.
+    """
+
+    command: str
+    words: tuple[str, ...]
+    more_env: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +104,10 @@ class Engine(Protocol):
         ...
 
     def validate(self, profile: LaunchProfile, gpus: Sequence[Gpu]) -> None:
-        """Raise ``Invalid`` when the profile cannot run on these cards, the shard's own."""
+        """Raise ``Invalid``, with all that is wrong, when the profile cannot run on these cards.
+
+        The cards are the shard's own.
+        """
         ...
 
     def commands(self, spec: ShardSpec) -> tuple[Command, ...]:
@@ -86,4 +119,12 @@ class Engine(Protocol):
 
     def serves_http(self, spec: ShardSpec) -> bool:
         """Whether this rank answers requests; a rank that does not is ready by staying alive."""
+        ...
+
+
+class Checkable(Engine, Protocol):
+    """A driver whose options can be compared with what its program says that it takes."""
+
+    def help_questions(self) -> tuple[HelpQuestion, ...]:
+        """How each of its programs is asked."""
         ...

@@ -7,18 +7,18 @@ open, hence the stop plan (seen on b10991 and on xllamacpp 2026.10).
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from llmgw.agent.engines import checks, environment, programs
-from llmgw.agent.engines.contract import Command, StopPlan, StopStep
+from llmgw.agent.engines.contract import Command, HelpQuestion, Place, StopPlan, StopStep
 from llmgw.config.settings import LlamaCppSettings
+from llmgw.domain.engine_options import flag_value, has_flag
 from llmgw.domain.nodes import Gpu
 from llmgw.domain.replicas import LaunchProfile, ShardSpec
 from llmgw.errors import Invalid
 
 _ALL_LAYERS = "999"
-_RESERVED = ("--host", "--port", "--model", "-m", "--alias", "-a")
 
 
 class LlamaCpp:
@@ -34,65 +34,62 @@ class LlamaCpp:
         self,
         *,
         settings: LlamaCppSettings,
-        listen_addr: str,
-        environ: Mapping[str, str],
+        place: Place,
         installed: Callable[[], Path | None] = lambda: None,
     ) -> None:
-        """``listen_addr`` is the node's management address: the engine asks for no key.
-
-        ``installed`` finds the program that was installed here, at each start anew.
-        """
+        """``installed`` finds the program that was installed here, at each start anew."""
         self._settings = settings
-        self._listen_addr = listen_addr
-        self._environ = environ
+        self._place = place
         self._installed = installed
 
     def validate(self, profile: LaunchProfile, gpus: Sequence[Gpu]) -> None:
         """See ``Engine``; one node and no tensor parallelism."""
-        checks.check_launch(profile, gpus)
+        problems = checks.shape(profile, gpus)
         if profile.nodes > 1:
-            raise Invalid(f"profile {profile.name!r}: llama.cpp runs on one node only")
+            problems.append("llama.cpp runs on one node only")
         if profile.tp > 1:
-            raise Invalid(
-                f"profile {profile.name!r}: llama.cpp has no tensor parallelism; set tp to 1"
-            )
-        checks.check_no_flags(profile, reserved=_RESERVED)
-        self._parallel(profile)
+            problems.append("llama.cpp has no tensor parallelism; set tp to 1")
+        problems += checks.options(self.name, profile)
+        if _own_parallel(profile) == 0:
+            problems.append("--parallel needs a number of at least 1")
+        checks.refuse(profile, problems)
 
     def commands(self, spec: ShardSpec) -> tuple[Command, ...]:
         """See ``Engine``; the profile's own arguments come last, so that they win."""
-        program = programs.llamacpp_program(
-            self._settings, environ=self._environ, installed=self._installed()
-        )
+        program = self._program()
         args = (
             *program[1:],
             *("--model", _model_file(spec.profile.model_path)),
-            *("--host", self._listen_addr, "--port", str(spec.http_port)),
+            *("--host", self._place.listen_addr, "--port", str(spec.http_port)),
             "--metrics",
             *self._generated(spec),
             *spec.profile.args,
         )
-        env = environment.engine_environment(spec, inherited=self._environ)
+        env = environment.engine_environment(spec, place=self._place)
         return (Command(name="llama-server", path=program[0], args=args, env=env),)
 
     def serves_http(self, spec: ShardSpec) -> bool:
         """See ``Engine``; there is only rank 0."""
         return spec.rank == 0
 
+    def help_questions(self) -> tuple[HelpQuestion, ...]:
+        """See ``Checkable``."""
+        return (HelpQuestion("llama-server", (*self._program(), "--help")),)
+
     def _generated(self, spec: ShardSpec) -> list[str]:
         """The flags that a profile may replace by its own."""
         profile, args = spec.profile, []
-        if not checks.has_flag(profile.args, "--jinja", "--no-jinja"):
+        if not has_flag(profile.args, "--jinja", "--no-jinja"):
             args += ["--jinja"]
         if profile.served_model_name:
             args += ["--alias", profile.served_model_name]
         parallel = self._parallel(profile)
-        if not checks.has_flag(profile.args, "--parallel", "-np"):
+        if not has_flag(profile.args, "--parallel", "-np"):
             args += ["--parallel", str(parallel)]
-        if profile.context_length and not checks.has_flag(profile.args, "--ctx-size", "-c"):
+        if profile.context_length and not has_flag(profile.args, "--ctx-size", "-c"):
             # llama.cpp splits its context over the slots; the catalog's figure is one request's.
             args += ["--ctx-size", str(profile.context_length * parallel)]
-        if spec.gpu_indices and not checks.has_flag(
+        if spec.gpu_indices and not has_flag(
             profile.args, "--n-gpu-layers", "--gpu-layers", "-ngl"
         ):
             args += ["--n-gpu-layers", _ALL_LAYERS]
@@ -101,18 +98,26 @@ class LlamaCpp:
         return args
 
     def _parallel(self, profile: LaunchProfile) -> int:
-        if not checks.has_flag(profile.args, "--parallel", "-np"):
-            return self._settings.parallel
-        value = checks.flag_value(profile.args, "--parallel", "-np")
-        if value is None or not value.isdecimal() or int(value) < 1:
-            raise Invalid(f"profile {profile.name!r}: --parallel needs a number of at least 1")
-        return int(value)
+        return _own_parallel(profile) or self._settings.parallel
+
+    def _program(self) -> tuple[str, ...]:
+        return programs.llamacpp_program(
+            self._settings, environ=self._place.environ, installed=self._installed()
+        )
+
+
+def _own_parallel(profile: LaunchProfile) -> int | None:
+    """The slots that the profile asks for; nothing if it leaves them to us, 0 if they are none."""
+    if not has_flag(profile.args, "--parallel", "-np"):
+        return None
+    value = flag_value(profile.args, "--parallel", "-np") or ""
+    return int(value) if value.isdecimal() else 0
 
 
 def _embeddings(own: Sequence[str]) -> list[str]:
     """Without these llama.cpp answers 501; chat goes on working beside them."""
-    args = [] if checks.has_flag(own, "--embeddings", "--embedding") else ["--embeddings"]
-    return args if checks.has_flag(own, "--pooling") else [*args, "--pooling", "mean"]
+    args = [] if has_flag(own, "--embeddings", "--embedding") else ["--embeddings"]
+    return args if has_flag(own, "--pooling") else [*args, "--pooling", "mean"]
 
 
 def _model_file(model_path: str) -> str:

@@ -6,9 +6,11 @@ import difflib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from llmgw.agent.engines.contract import Engine
+from llmgw.agent.engines.contract import Checkable, Engine, Place
 from llmgw.agent.engines.llamacpp import LlamaCpp
+from llmgw.agent.engines.sglang import Sglang
 from llmgw.agent.engines.sim import Sim
+from llmgw.agent.engines.vllm import Vllm
 from llmgw.agent.install.builds import Builds
 from llmgw.config.settings import AgentSettings
 from llmgw.errors import Unknown
@@ -38,20 +40,38 @@ class Engines:
 
 def build(settings: AgentSettings, *, mgmt_addr: str, environ: Mapping[str, str]) -> Engines:
     """All drivers, listening on ``mgmt_addr``; ``environ`` is what engine processes inherit."""
-    builds = Builds(Path(settings.engines_dir))
-    return Engines(
-        [
-            LlamaCpp(
-                settings=settings.engines.llamacpp,
-                listen_addr=mgmt_addr,
-                environ=environ,
-                installed=lambda: builds.program("llamacpp"),
-            ),
-            Sim(
-                settings=settings.engines.sim,
-                listen_addr=mgmt_addr,
-                environ=environ,
-                stop_timeout_s=settings.supervisor.stop_timeout,
-            ),
-        ]
+    return Engines(drivers(settings, mgmt_addr=mgmt_addr, environ=environ))
+
+
+def drivers(
+    settings: AgentSettings, *, mgmt_addr: str, environ: Mapping[str, str]
+) -> tuple[Checkable, ...]:
+    """Each driver of ours, as the settings have it."""
+    builds, engines = Builds(Path(settings.engines_dir)), settings.engines
+    place = Place(
+        listen_addr=mgmt_addr,
+        environ=environ,
+        interface=settings.mgmt_interface,
+        ib_root=Path(settings.discovery.ib_root),
+    )
+    stop_s = settings.supervisor.stop_timeout
+    return (
+        LlamaCpp(
+            settings=engines.llamacpp,
+            place=place,
+            installed=lambda: builds.program("llamacpp"),
+        ),
+        Sglang(
+            settings=engines.sglang,
+            place=place,
+            stop_timeout_s=stop_s,
+            installed=lambda: builds.program("sglang"),
+        ),
+        Sim(settings=engines.sim, place=place, stop_timeout_s=stop_s),
+        Vllm(
+            settings=engines.vllm,
+            place=place,
+            stop_timeout_s=stop_s,
+            installed=lambda: builds.program("vllm"),
+        ),
     )

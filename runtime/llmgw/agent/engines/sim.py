@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from llmgw.agent.engines import checks, environment, programs
-from llmgw.agent.engines.contract import Command, StopPlan, StopStep
+from llmgw.agent.engines.contract import Command, HelpQuestion, Place, StopPlan, StopStep
 from llmgw.config.settings import SimSettings
 from llmgw.domain.nodes import Gpu
 from llmgw.domain.replicas import LaunchProfile, ShardSpec
 from llmgw.kit.addresses import Address
-
-_RESERVED = ("--listen", "--model", "--nnodes", "--node-rank", "--dist-init-addr")
 
 
 class Sim:
@@ -23,18 +21,10 @@ class Sim:
     request_metrics = ("vllm:num_requests_running", "vllm:num_requests_waiting")
     work_metrics = ("vllm:generation_tokens_total", "vllm:prompt_tokens_total")
 
-    def __init__(
-        self,
-        *,
-        settings: SimSettings,
-        listen_addr: str,
-        environ: Mapping[str, str],
-        stop_timeout_s: float,
-    ) -> None:
+    def __init__(self, *, settings: SimSettings, place: Place, stop_timeout_s: float) -> None:
         """``stop_timeout_s`` is how long it may finish what it has after SIGTERM."""
         self._settings = settings
-        self._listen_addr = listen_addr
-        self._environ = environ
+        self._place = place
         self._stop_timeout_s = stop_timeout_s
 
     @property
@@ -44,13 +34,14 @@ class Sim:
 
     def validate(self, profile: LaunchProfile, gpus: Sequence[Gpu]) -> None:
         """See ``Engine``."""
-        checks.check_launch(profile, gpus)
-        checks.check_no_flags(profile, reserved=_RESERVED)
+        problems = checks.shape(profile, gpus)
+        checks.refuse(profile, [*problems, *checks.options(self.name, profile)])
 
     def commands(self, spec: ShardSpec) -> tuple[Command, ...]:
         """See ``Engine``."""
+        checks.check_meeting(spec)
         program = programs.sim_program(self._settings)
-        listen = str(Address(self._listen_addr, spec.http_port))
+        listen = str(Address(self._place.listen_addr, spec.http_port))
         args = (
             *program[1:],
             "sim-engine",
@@ -62,7 +53,7 @@ class Sim:
             name="sim-engine",
             path=program[0],
             args=args,
-            env=environment.engine_environment(spec, inherited=self._environ),
+            env=environment.engine_environment(spec, place=self._place),
             wait_for_leader_port=spec.nnodes > 1 and spec.rank != 0,
         )
         return (command,)
@@ -70,6 +61,11 @@ class Sim:
     def serves_http(self, spec: ShardSpec) -> bool:
         """See ``Engine``; workers only take part."""
         return spec.rank == 0
+
+    def help_questions(self) -> tuple[HelpQuestion, ...]:
+        """See ``Checkable``."""
+        words = (*programs.sim_program(self._settings), "sim-engine", "--help")
+        return (HelpQuestion("sim-engine", words),)
 
 
 def _rendezvous(spec: ShardSpec) -> tuple[str, ...]:

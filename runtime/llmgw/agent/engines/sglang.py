@@ -1,0 +1,117 @@
+"""The SGLang driver: one ``sglang.launch_server`` a rank; ranks meet at the first one's port.
+
+Options as SGLang 0.5.2 to 0.5.23 document them (``tests/data/engine_help``). It has met no card
+yet: ``docs/reference/engine-drivers.md`` says what was tried.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from llmgw.agent.engines import checks, environment, programs
+from llmgw.agent.engines.contract import Command, HelpQuestion, Place, StopPlan, StopStep
+from llmgw.config.settings import SglangSettings
+from llmgw.domain.engine_options import POOLING, has_flag
+from llmgw.domain.nodes import Gpu
+from llmgw.domain.replicas import LaunchProfile, ShardSpec
+from llmgw.kit.addresses import Address
+
+_LAUNCH = ("-m", "sglang.launch_server")
+
+
+class Sglang:
+    """Builds the one process of an SGLang shard."""
+
+    name = "sglang"
+    health_path = "/health"
+    request_metrics = ("sglang:num_running_reqs", "sglang:num_queue_reqs")
+    work_metrics = (
+        "sglang:realtime_tokens_total",
+        "sglang:generation_tokens_total",
+        "sglang:prompt_tokens_total",
+    )
+
+    def __init__(
+        self,
+        *,
+        settings: SglangSettings,
+        place: Place,
+        stop_timeout_s: float,
+        installed: Callable[[], Path | None] = lambda: None,
+    ) -> None:
+        """``installed`` finds the Python that SGLang was installed for, at each start anew."""
+        self._settings = settings
+        self._place = place
+        self._stop_timeout_s = stop_timeout_s
+        self._installed = installed
+
+    @property
+    def stop_plan(self) -> StopPlan:
+        """See ``Engine``."""
+        return StopPlan((StopStep(signal.SIGTERM, self._stop_timeout_s),))
+
+    def validate(self, profile: LaunchProfile, gpus: Sequence[Gpu]) -> None:
+        """See ``Engine``."""
+        problems = [*checks.shape(profile, gpus), *checks.fp8(profile, gpus)]
+        if not gpus:
+            problems.append("sglang needs cards; give the profile a gpu_class")
+        problems += checks.options(self.name, profile)
+        checks.refuse(profile, problems)
+
+    def commands(self, spec: ShardSpec) -> tuple[Command, ...]:
+        """See ``Engine``; every rank has a port, and only rank 0 answers requests on it."""
+        checks.check_meeting(spec)
+        profile, program = spec.profile, self._program()
+        args = [*program[1:], *_LAUNCH, "--model-path", profile.model_path]
+        args += ["--host", self._place.listen_addr, "--port", str(spec.http_port)]
+        args += ["--tensor-parallel-size", str(profile.tp)]
+        if profile.pp > 1:
+            args += ["--pipeline-parallel-size", str(profile.pp)]
+        if profile.served_model_name:
+            args += ["--served-model-name", profile.served_model_name]
+        args += [*_meeting(spec), *_generated(profile), *profile.args]
+        command = Command(
+            name="sglang",
+            path=program[0],
+            args=tuple(args),
+            env=environment.engine_environment(spec, place=self._place),
+            wait_for_leader_port=spec.nnodes > 1 and spec.rank != 0,
+        )
+        return (command,)
+
+    def serves_http(self, spec: ShardSpec) -> bool:
+        """See ``Engine``; other ranks answer questions about their health and nothing else."""
+        return spec.rank == 0
+
+    def help_questions(self) -> tuple[HelpQuestion, ...]:
+        """See ``Checkable``."""
+        words = (*self._program(), *_LAUNCH, "--help")
+        return (HelpQuestion("sglang", words, {"COLUMNS": "200"}),)
+
+    def _program(self) -> tuple[str, ...]:
+        return programs.sglang_program(
+            self._settings, environ=self._place.environ, installed=self._installed()
+        )
+
+
+def _meeting(spec: ShardSpec) -> list[str]:
+    if spec.nnodes <= 1:
+        return []
+    leader = str(Address(spec.leader_addr, spec.leader_port))
+    nodes = ["--nnodes", str(spec.nnodes), "--node-rank", str(spec.rank)]
+    return [*nodes, "--dist-init-addr", leader]
+
+
+def _generated(profile: LaunchProfile) -> list[str]:
+    """The flags that a profile may replace by its own."""
+    args: list[str] = []
+    if profile.context_length and not has_flag(profile.args, "--context-length"):
+        args += ["--context-length", str(profile.context_length)]
+    if not has_flag(profile.args, "--enable-metrics"):
+        # Without it there is no page of figures, and a gateway could not tell busy from idle.
+        args += ["--enable-metrics"]
+    if "embeddings" in profile.capabilities and not has_flag(profile.args, *POOLING["sglang"]):
+        args += ["--is-embedding"]
+    return args
