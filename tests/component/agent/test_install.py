@@ -84,7 +84,7 @@ class Machine:
         return Notices(self.builds.root).noted(engine)
 
 
-def failed(outcome, *words):
+def assert_failed(outcome, *words):
     assert outcome.status.state is InstallState.FAILED, outcome
     assert [w for w in words if w not in outcome.status.detail] == [], outcome.status.detail
     return outcome
@@ -158,7 +158,7 @@ def test_a_system_without_a_tool_for_packages_names_what_is_missing(machine, tmp
     machine.programs = rpm = Programs(tmp_path / "rpm")
     rpm.only()
     rpm.add("rpm", "exit 1")
-    failed(machine.install(), "libgomp must be installed", "neither dnf nor yum nor zypper")
+    assert_failed(machine.install(), "libgomp must be installed", "neither dnf nor yum nor zypper")
 
 
 APT_LOCKED = (
@@ -200,21 +200,21 @@ def test_a_package_tool_that_is_in_use_is_waited_for_and_said(machine, tmp_path,
 
 def test_a_package_tool_is_not_waited_for_for_ever(machine, tmp_path):
     locked_machine(machine, tmp_path, "apt-get", APT_LOCKED, times=10_000)
-    failed(machine.install(), "held apt-get up for 600 s")
+    assert_failed(machine.install(), "held apt-get up for 600 s")
     assert len(machine.said) < 200
 
 
 def test_any_other_failure_of_a_package_tool_is_final(machine, programs):
     programs.add("dpkg-query", "exit 1")
     programs.add("apt-get", "echo 'E: Unable to locate package libgomp1'; exit 100")
-    failed(machine.install(), "E: Unable to locate package libgomp1", "(100)")
+    assert_failed(machine.install(), "E: Unable to locate package libgomp1", "(100)")
     assert len([c for c in programs.calls if c.startswith("apt-get")]) == 1
 
 
 def test_packages_are_left_to_whoever_said_so(machine, programs):
     programs.add("dpkg-query", "exit 1")
     outcome = machine.install(may_install_packages=False)
-    failed(outcome, "install them first: libgomp1")
+    assert_failed(outcome, "install them first: libgomp1")
     assert not any(c.startswith("apt-get") for c in programs.calls)
 
 
@@ -228,20 +228,20 @@ def nothing_left(machine):
 def test_a_wrong_checksum_is_named_by_both_beginnings(machine):
     machine.site.digests[cpu_asset()] = f"sha256:{'0' * 64}"
     own = engine_releases.sha256(llamacpp())[:12]
-    failed(machine.install(), f"is {own} and should be 000000000000")
+    assert_failed(machine.install(), f"is {own} and should be 000000000000")
     assert nothing_left(machine)
 
 
 @pytest.mark.parametrize("digest", [None, "", "md5:abc", "sha256:abc"])
 def test_a_file_without_a_published_checksum_is_not_installed(machine, digest):
     machine.site.digests[cpu_asset()] = digest
-    failed(machine.install(), f"has no {cpu_asset()}, or no checksum")
+    assert_failed(machine.install(), f"has no {cpu_asset()}, or no checksum")
     assert nothing_left(machine)
     assert len(machine.site.requests) == 1
 
 
 def test_a_pinned_checksum_stands_above_what_the_site_publishes(machine):
-    failed(machine.install(pinned={cpu_asset(): "1" * 64}), "should be 111111111111")
+    assert_failed(machine.install(pinned={cpu_asset(): "1" * 64}), "should be 111111111111")
 
 
 @pytest.mark.parametrize(
@@ -267,21 +267,22 @@ def test_a_pinned_checksum_stands_above_what_the_site_publishes(machine):
 )
 def test_an_archive_that_is_no_engine_leaves_nothing(machine, content, words):
     machine.site.files[VERSION] = {cpu_asset(): content}
-    failed(machine.install(), words)
+    assert_failed(machine.install(), words)
+    assert nothing_left(machine)
     assert nothing_left(machine)
 
 
 def test_a_missing_library_is_named_and_leaves_nothing(machine, programs):
     programs.add("ldd", LDD_MISSING)
-    failed(machine.install(), "libfoo.so.2 is not installed")
+    assert_failed(machine.install(), "libfoo.so.2 is not installed")
     assert nothing_left(machine)
 
 
 def test_a_library_that_has_gone_since_is_found_and_the_build_fetched_anew(machine, programs):
     machine.install()
     programs.add("ldd", LDD_MISSING)
-    failed(machine.installer().examiner.check("llamacpp"), "libfoo.so.2 is not installed")
-    failed(machine.install(), "libfoo.so.2")
+    assert_failed(machine.installer().examiner.check("llamacpp"), "libfoo.so.2 is not installed")
+    assert_failed(machine.install(), "libfoo.so.2")
     assert any("what is there does not run" in step for step in machine.said)
 
 
@@ -364,7 +365,7 @@ def test_a_mirror_with_another_file_than_it_says_is_not_passed_over(machine, tmp
     (folder / cpu_asset()).write_bytes(llamacpp(program="#!/bin/sh\necho evil\n"))
     with engine_releases.serving(engine_releases.serve_folder(tmp_path)) as url:
         machine.sources = [f"mirror={url}", f"github={machine.site.url}"]
-        failed(machine.install(), "the checksum of")
+        assert_failed(machine.install(), "the checksum of")
     assert machine.site.requests == []
 
 
@@ -379,12 +380,12 @@ def test_a_mirror_with_another_file_than_it_says_is_not_passed_over(machine, tmp
 )
 def test_what_a_site_says_instead_of_a_release_is_told(machine, status, words):
     machine.site.status = status
-    failed(machine.install(), f"no source has llamacpp {VERSION}", words)
+    assert_failed(machine.install(), f"no source has llamacpp {VERSION}", words)
 
 
 def test_a_site_that_is_away_is_told_with_its_address(machine):
     machine.sources = ["github=http://127.0.0.1:9"]
-    failed(machine.install(), "http://127.0.0.1:9")
+    assert_failed(machine.install(), "http://127.0.0.1:9")
 
 
 # Upgrades
@@ -426,7 +427,7 @@ def test_a_build_can_be_laid_beside_without_being_used(three):
 def test_a_failed_upgrade_leaves_the_build_in_use(three, programs):
     three.install()
     three.site.files["b2"] = {cpu_asset("b2"): b"rubbish"}
-    failed(three.install("b2"))
+    assert_failed(three.install("b2"))
     assert three.installer().examiner.check("llamacpp").status.version == VERSION
     assert three.noted().version == "b2"
 

@@ -95,6 +95,8 @@ async def test_a_failed_shard_may_be_started_again(tmp_path):
         await made.until(ShardState.FAILED)
         made.orders.start(spec(port=free_port()))
         await made.until(ShardState.READY)
+        assert made.states().count("failed") == 1
+        assert made.states()[-1] == "ready"
 
 
 @pytest.mark.parametrize("code", [0, 42])

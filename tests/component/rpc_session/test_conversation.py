@@ -140,11 +140,17 @@ async def test_a_beat_repeats_nothing_that_is_known_and_says_a_change_once(plane
 
 async def test_a_change_is_said_again_to_the_next_control_plane_that_does_not_know_it(plane, agent):
     engines = {"llamacpp": "b2"}
+
+    def said():
+        versions = [beat.engine_versions for _, _, beat in plane.fleet.of("heartbeat")]
+        return [one for one in versions if one is not None]
+
     agent.facts.reading = replace(agent.facts.reading, engine_versions=engines)
-    await until(lambda: [b for _, _, b in plane.fleet.of("heartbeat") if b.engine_versions])
+    await until(said)
     plane.fleet.events.clear()
     plane.connections.end_all(Unavailable("try again"))
-    await until(lambda: [b for _, _, b in plane.fleet.of("heartbeat") if b.engine_versions])
+    await until(said)
+    assert said() == [engines]
 
 
 @pytest.mark.parametrize("trouble", ["hangs", "fails", "breaks"])
@@ -154,8 +160,10 @@ async def test_a_node_whose_tools_fail_still_beats(plane, agent, trouble):
         "fails": EngineFailed("nvidia-smi ended with 9"),
         "breaks": KeyError("memory"),
     }.get(trouble)
-    await until(lambda: ("heartbeat", "node01", HeartbeatFacts()) in plane.fleet.events)
+    empty = ("heartbeat", "node01", HeartbeatFacts())
+    await until(lambda: plane.fleet.events.count(empty) >= 2)
     readings = agent.facts.readings
+    assert len(plane.fleet.of("register")) == 1, "the session goes on"
     if trouble == "hangs":
         await asyncio.sleep(0.2)
         assert agent.facts.readings == readings, "a second reading was begun beside a hanging one"
@@ -166,6 +174,8 @@ async def test_a_node_that_is_not_known_any_more_registers_again(plane, agent):
     await until(lambda: "register again" in agent.refusal)
     plane.fleet.forgotten.clear()
     await until(lambda: len(plane.fleet.of("register")) == 2)
+    first, again = plane.fleet.of("register")
+    assert first == again, "whole, as the first time"
 
 
 # Orders

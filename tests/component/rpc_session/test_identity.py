@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import time
 from dataclasses import replace
 
@@ -94,8 +95,9 @@ async def test_a_renewed_certificate_is_used_without_a_restart(site, tmp_path):
         ) as agent,
     ):
         await until(lambda: "no such file" in agent.refusal)
-        own.write_bytes((tmp_path.__class__(good.cert)).read_bytes())
+        shutil.copy(good.cert, own)
         await plane.registered()
+        assert plane.connections.node_ids() == {"node01"}
 
 
 @pytest.mark.parametrize(
