@@ -28,9 +28,9 @@ _MOST_MARKS = 2000
 _MARKS: Mapping[Mood, tuple[str, str]] = {
     Mood.OUTSIDE: ("·", "dim"),
     Mood.DIALLING: ("○", "yellow"),
-    Mood.IDLE: ("●", "blue"),
-    Mood.LOADING: ("◐", "cyan"),
-    Mood.SERVING: ("●", "bold green"),
+    Mood.IDLE: ("□", "blue"),
+    Mood.LOADING: ("◧", "cyan"),
+    Mood.SERVING: ("■", "bold green"),
     Mood.CUT: ("~", "magenta"),
     Mood.LOST: ("✗", "bold red"),
 }
@@ -81,7 +81,7 @@ class FleetProgress:
         if self._live:
             self._live.update(_picture(now, events=self._events), refresh=True)
             return
-        line = _figures(now)
+        line = _figures(now) + (f"; {_outside(now)}" if now.refusal else "")
         is_complete = now.registered == self._count and not self._said.startswith(_all_of(now))
         is_due = now.after_s - self._said_at_s >= _LINE_EVERY_S
         if line != self._said and (is_due or is_complete):
@@ -98,10 +98,13 @@ def _all_of(now: Census) -> str:
 
 
 def _figures(now: Census) -> str:
-    """``12 of 50 nodes are in; 8 ready, 1 loading``, and why somebody is not, if so."""
+    """``12 of 50 nodes are in; shards: 8 ready, 1 loading``."""
     shards = figures.counts({str(state): n for state, n in now.shards.items()})
-    text = f"{now.registered} of {now.nodes} nodes are in; shards: {shards}"
-    return plain.one_line(f"{text}; outside: {now.refusal}") if now.refusal else text
+    return f"{now.registered} of {now.nodes} nodes are in; shards: {shards}"
+
+
+def _outside(now: Census) -> str:
+    return plain.one_line(f"outside: {now.refusal}")
 
 
 def _picture(now: Census, *, events: deque[str]) -> Group:
@@ -115,8 +118,10 @@ def _picture(now: Census, *, events: deque[str]) -> Group:
         for mood in now.moods:
             mark, style = _MARKS[mood]
             marks.append(mark, style=style)
-    legend = Text(style="dim")
+    legend = Text()
     for mood, (mark, style) in _MARKS.items():
         legend.append(f"{mark} ", style=style)
-        legend.append(f"{mood} {now.moods.count(mood)}  ")
-    return Group(head, beats, Text(), marks, Text(), legend, *(Text(e) for e in events))
+        legend.append(f"{mood} {now.moods.count(mood)}  ", style="dim")
+    outside = [Text(_outside(now), style="yellow")] if now.refusal else []
+    told = (Text(event, style="dim") for event in events)
+    return Group(head, beats, Text(), marks, Text(), legend, *outside, *told)

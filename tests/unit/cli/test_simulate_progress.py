@@ -88,7 +88,7 @@ def test_a_terminal_has_a_mark_for_each_node_and_what_befell_them():
         drawn = stream.getvalue()
     for text in ("3 of 7 nodes are in", "2 ready", "1m01s, 7 heartbeats", "n1 loses power"):
         assert text in drawn
-    assert all(mark in drawn for mark in "·○●◐~✗")
+    assert all(mark in drawn for mark in "·○□◧■~✗")
     assert all(f"{mood} 1" in drawn for mood in Mood)
 
 
