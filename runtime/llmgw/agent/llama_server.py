@@ -6,10 +6,8 @@ llama.cpp says little about a wrong file or a busy port, so both are looked at h
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
-import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -17,8 +15,8 @@ from typing import Any, NoReturn
 
 from llmgw.agent.discovery import host
 from llmgw.domain.nodes import Host
-from llmgw.errors import AlreadyHeld, EngineFailed, ExtraMissing, Invalid, LlmgwError, Unknown
-from llmgw.kit import logs
+from llmgw.errors import EngineFailed, ExtraMissing, Invalid, Unknown
+from llmgw.kit import binding, logs
 from llmgw.kit.addresses import Address
 
 try:
@@ -67,7 +65,7 @@ def run(options: LlamaServerOptions) -> NoReturn:
     """
     check_processor(host.read())
     check_model(options.model)
-    check_port(options.listen)
+    binding.check(options.listen)
     for number in _ENDINGS:
         signal.signal(number, signal.SIG_DFL)
     server = _started(options)
@@ -101,26 +99,6 @@ def check_model(path: Path) -> None:
             f"{path} is not a GGUF file: it begins with {magic!r} instead of {_MAGIC!r}; "
             "was its download complete?"
         )
-
-
-def check_port(listen: Address) -> None:
-    """Raise unless the address is ours and nobody listens there."""
-    try:
-        family, _, _, _, target = socket.getaddrinfo(
-            listen.host, listen.port, type=socket.SOCK_STREAM
-        )[0]
-        with socket.socket(family, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(target)
-            probe.listen(1)
-    except OSError as error:
-        raise _refusal(listen, error) from error
-
-
-def _refusal(listen: Address, error: OSError) -> LlmgwError:
-    if isinstance(error, socket.gaierror) or error.errno != errno.EADDRINUSE:
-        return Invalid(f"cannot listen on {listen}: {error.strerror or error}")
-    return AlreadyHeld(f"cannot listen on {listen}: another process holds that port")
 
 
 def _started(options: LlamaServerOptions) -> Any:

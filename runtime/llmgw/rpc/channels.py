@@ -5,18 +5,15 @@ One place for what both ends must agree on: mutual TLS, message size, keepalive.
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import ipaddress
-import os
-import socket
 from pathlib import Path
 from typing import Protocol
 
 import grpc
 from grpc import aio
 
-from llmgw.errors import AlreadyHeld, Invalid
+from llmgw.errors import LlmgwError
+from llmgw.kit import addresses, binding
 from llmgw.rpc import certificates
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
@@ -103,44 +100,16 @@ def bind(server: aio.Server, *, address: str, tls: TlsFiles | None) -> int:
         raise _bind_error(address) from error
 
 
-def is_loopback(address: str) -> bool:
-    """Whether ``host:port`` (or a bare host) can be reached from this machine only."""
-    host = _host_and_port(address)[0]
-    with contextlib.suppress(ValueError):
-        return ipaddress.ip_address(host).is_loopback
-    return host == "localhost"
-
-
 def _contents(tls: TlsFiles) -> tuple[bytes, bytes, bytes]:
     ca, cert, key = (certificates.read_bytes(Path(p)) for p in (tls.ca, tls.cert, tls.key))
     return ca, cert, key
 
 
-def _bind_error(address: str) -> AlreadyHeld | Invalid:
+def _bind_error(address: str) -> LlmgwError:
     """The reason that gRPC keeps to itself, found by asking the operating system again."""
-    host, port = _host_and_port(address)
+    at = addresses.parse(address)
     try:
-        family, kind, protocol, _, where = socket.getaddrinfo(
-            host or None, port or 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        with socket.socket(family, kind, protocol) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(where)
-            probe.listen()
-    except socket.gaierror as error:
-        return Invalid(f"cannot listen on {address}: {error.strerror}")
-    except OSError as error:
-        if error.errno != errno.EADDRINUSE:
-            return Invalid(f"cannot listen on {address}: {os.strerror(error.errno or 0)}")
-    return AlreadyHeld(
-        f"cannot listen on {address}: another process holds it; stop it or choose another port"
-    )
-
-
-def _host_and_port(address: str) -> tuple[str, str]:
-    host, _, port = address.rpartition(":") if _has_port(address) else (address, "", "")
-    return host.removeprefix("[").removesuffix("]"), port
-
-
-def _has_port(address: str) -> bool:
-    return address.rpartition(":")[2].isdigit() and (address.count(":") == 1 or "]:" in address)
+        binding.check(at)
+    except LlmgwError as error:
+        return error
+    return binding.refusal(at, OSError(errno.EADDRINUSE, ""))

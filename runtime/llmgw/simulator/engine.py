@@ -14,9 +14,9 @@ from collections.abc import Callable
 from typing import Final
 
 from llmgw.errors import EngineFailed
-from llmgw.kit import logs
+from llmgw.kit import binding, logs
 from llmgw.kit.addresses import Address
-from llmgw.simulator import binding, rendezvous
+from llmgw.simulator import rendezvous
 from llmgw.simulator.answering import Routes
 from llmgw.simulator.behaviour import EngineOptions
 from llmgw.simulator.listening import Connection

@@ -10,8 +10,8 @@ import asyncio
 import contextlib
 
 from llmgw.errors import DeadlinePassed, EngineFailed
+from llmgw.kit import binding
 from llmgw.kit.addresses import Address
-from llmgw.simulator import binding
 
 _RETRY_S = 0.2
 _HELLO_TIMEOUT_S = 10.0

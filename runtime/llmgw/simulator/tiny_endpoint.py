@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 
 from llmgw.domain.replicas import ShardSpec
+from llmgw.kit import binding
 from llmgw.kit.addresses import Address
-from llmgw.simulator import binding
 from llmgw.simulator.answering import Routes
 from llmgw.simulator.behaviour import Behaviour, EngineOptions
 from llmgw.simulator.listening import Connection
