@@ -105,7 +105,7 @@ def reason(error: Exception) -> str:
 
 
 def _was_sent_elsewhere(response: httpx.Response) -> bool:
-    return bool(response.history) and response.history[0].url.host != response.url.host
+    return bool(response.history) and response.history[0].url.netloc != response.url.netloc
 
 
 def _is_about_trust(error: BaseException | None) -> bool:

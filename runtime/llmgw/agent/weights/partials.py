@@ -126,10 +126,10 @@ def discard(target: Path) -> None:
         beside(target, suffix).unlink(missing_ok=True)
 
 
-def reopen(target: Path, *, validator: str) -> None:
-    """Make a finished file a part again, to have the origin say whether it is still the same."""
+def reopen(target: Path, *, validator: str, digest: str) -> None:
+    """Make a finished file a part again, to have it compared, or its origin asked."""
     target.replace(beside(target, PART_SUFFIX))
-    note = {"validator": validator, "digest": ""}
+    note = {"validator": validator, "digest": digest}
     beside(target, _NOTE_SUFFIX).write_text(json.dumps(note), encoding="utf-8")
 
 

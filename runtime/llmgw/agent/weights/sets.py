@@ -71,14 +71,17 @@ class Delivery:
                 self._judge(file, folder / name, noted.get(name))
 
     def _judge(self, file: RemoteFile, path: Path, noted: object) -> None:
-        """A finished file stays if its digest says so; else its origin is asked; else it goes."""
+        """A finished file stays if it is noted as what is wanted.
+
+        Else it is read, or its origin is asked; of one that nobody knows anything of, it goes.
+        """
         known = noted if isinstance(noted, dict) else {}
         size_bytes, digest = path.stat().st_size, str(file.digest or "")
         if known.get("size_bytes") == size_bytes and digest and known.get("digest") == digest:
             self._came[file.path] = size_bytes
             self._noted[file.path] = known
-        elif not digest and known.get("validator"):
-            partials.reopen(path, validator=str(known["validator"]))
+        elif digest or known.get("validator"):
+            partials.reopen(path, validator=str(known.get("validator", "")), digest=digest)
         else:
             path.unlink()
 

@@ -1,0 +1,535 @@
+"""Models of several files: from a hub, from a mirror, from plain addresses; whole or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+
+import pytest
+
+from llmgw.agent.discovery import weights_scan
+from llmgw.agent.weights.fetch_status import FetchState
+from llmgw.agent.weights.fetching import Weights
+from llmgw.agent.weights.retrying import Retries
+from llmgw.config.settings import WeightsSettings
+from llmgw.domain import weights as naming
+from llmgw.errors import Denied, Invalid, Unknown, Unreachable
+from llmgw.kit.backoff import Backoff
+from llmgw.kit.clock import SystemClock
+from tests.fakes.agents import eventually
+from tests.fakes.http_files import Generated, Plain, Reply, serving
+from tests.fakes.hub import COMMIT, Repository, serving_hub
+
+AT_ONCE = Retries(backoff=Backoff(base_s=0.01, max_s=0.02))
+PART = 300_000
+
+
+def body(name, length=PART):
+    return Generated(length, seed=name.encode())
+
+
+def content(made):
+    return b"".join(made.read(at, made.length) for at in range(0, made.length, 1 << 20))
+
+
+CHECKPOINT = {
+    "README.md": Plain(b"# a model"),
+    ".gitattributes": Plain(b"*.safetensors filter=lfs"),
+    "config.json": Plain(b'{"model_type": "llama"}'),
+    "tokenizer.json": body("tokenizer"),
+    "1_Pooling/config.json": Plain(b"{}"),
+    "model.safetensors.index.json": Plain(
+        json.dumps(
+            {
+                "weight_map": {
+                    "a": "model-00001-of-00002.safetensors",
+                    "b": "model-00002-of-00002.safetensors",
+                }
+            }
+        ).encode()
+    ),
+    "model-00001-of-00002.safetensors": body("one"),
+    "model-00002-of-00002.safetensors": body("two"),
+    "original/consolidated.00.pth": body("original"),
+}
+LOADED = sorted(set(CHECKPOINT) - {"README.md", ".gitattributes", "original/consolidated.00.pth"})
+
+SPLIT = {
+    "small.gguf": body("small"),
+    "BF16/big-00001-of-00003.gguf": body("b1"),
+    "BF16/big-00002-of-00003.gguf": body("b2"),
+    "BF16/big-00003-of-00003.gguf": body("b3"),
+}
+
+
+def silent(progress):
+    pass
+
+
+def hub_of(files, **knobs):
+    return {"org/model": Repository(dict(files), **knobs)}
+
+
+@pytest.fixture
+async def shelf_at(tmp_path):
+    made = []
+
+    def build(url, *, token="", retries=AT_ONCE, **settings):
+        made.append(
+            Weights(
+                folder=str(tmp_path / "cache"),
+                clock=SystemClock(),
+                settings=WeightsSettings(hub_url=url, keep_free=0, **settings),
+                token=lambda: token,
+                retries=retries,
+            )
+        )
+        return made[-1]
+
+    yield build
+    for one in made:
+        await one.close()
+
+
+def names_in(folder):
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return sorted(path.relative_to(folder).as_posix() for path in files)
+
+
+async def test_a_repository_comes_as_a_folder_with_what_an_engine_loads(tmp_path, shelf_at):
+    async with serving_hub(hub_of(CHECKPOINT)) as hub:
+        path = await shelf_at(hub.url).ensure("hf:org/model", on_progress=silent)
+        folder = tmp_path / "cache" / naming.cache_name("hf:org/model")
+        assert path == str(folder)
+        assert names_in(folder) == [".llmgw-weights.json", *LOADED]
+        for name in LOADED:
+            assert (folder / name).read_bytes() == content(CHECKPOINT[name])
+        note = json.loads((folder / ".llmgw-weights.json").read_text())
+        assert note["revision"] == COMMIT
+        assert [one.name for one in folder.parent.iterdir()] == [folder.name]
+
+
+async def test_a_repository_that_is_here_is_used_without_the_network(shelf_at):
+    async with serving_hub(hub_of(CHECKPOINT)) as hub:
+        first = await shelf_at(hub.url).ensure("hf:org/model", on_progress=silent)
+    again = await shelf_at("http://127.0.0.1:9").ensure("hf:org/model", on_progress=silent)
+    assert again == first
+
+
+async def test_hub_files_are_asked_for_by_the_commit_that_the_revision_is_at(shelf_at):
+    async with serving_hub(hub_of(SPLIT, revisions=("main", "v2", "refs/pr/1"))) as hub:
+        shelf = shelf_at(hub.url)
+        await shelf.ensure("hf:org/model/small.gguf", on_progress=silent)
+        await shelf.ensure("hf:org/model/small.gguf@v2", on_progress=silent)
+        await shelf.ensure("hf:org/model@refs/pr/1:small*", on_progress=silent)
+        asked = [one.path for one in hub.front.asked("/resolve/")]
+        assert asked == [f"/org/model/resolve/{COMMIT}/small.gguf"] * 3
+        asked = [one.path.rpartition("/revision/")[2] for one in hub.front.asked("/revision/")]
+        assert asked == ["main", "v2", "refs/pr/1"]
+
+
+async def test_a_file_of_the_hub_lies_in_the_cache_by_itself(tmp_path, shelf_at):
+    async with serving_hub(hub_of(SPLIT)) as hub:
+        path = await shelf_at(hub.url).ensure("hf:org/model/small.gguf", on_progress=silent)
+        assert path == str(tmp_path / "cache" / naming.cache_name("hf:org/model/small.gguf"))
+        assert weights_scan.scan([str(tmp_path / "cache")])[0].path == path
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["hf:org/model/BF16/big-00001-of-00003.gguf", "hf:org/model:BF16/*", "hf:org/model:big-*"],
+)
+async def test_one_part_of_a_split_model_stands_for_all(tmp_path, shelf_at, source):
+    async with serving_hub(hub_of(SPLIT)) as hub:
+        path = await shelf_at(hub.url).ensure(source, on_progress=silent)
+        folder = tmp_path / "cache" / naming.cache_name(source)
+        assert path == str(folder / "big-00001-of-00003.gguf")
+        assert len(names_in(folder)) == 4
+        [found] = weights_scan.scan([str(tmp_path / "cache")])
+        assert naming.holds(source, [found.path])
+
+
+async def test_a_long_repository_is_listed_page_by_page(tmp_path, shelf_at):
+    async with serving_hub(hub_of(CHECKPOINT), page_entries=2) as hub:
+        path = await shelf_at(hub.url).ensure("hf:org/model", on_progress=silent)
+        assert len(hub.front.asked("/tree/")) > 4
+        assert "tokenizer.json" in names_in(tmp_path / path)
+
+
+async def test_progress_is_one_figure_that_rises_over_the_whole_set(tmp_path, shelf_at, clock):
+    told = []
+    async with serving_hub(hub_of(CHECKPOINT)) as hub:
+        shelf = Weights(
+            folder=str(tmp_path / "cache"),
+            clock=clock,
+            settings=WeightsSettings(hub_url=hub.url, keep_free=0),
+            retries=AT_ONCE,
+        )
+
+        def hear(progress):
+            told.append(progress)
+            clock.advance(2.0)
+
+        await shelf.ensure("hf:org/model", on_progress=hear)
+        await shelf.close()
+    total = sum(CHECKPOINT[name].length for name in LOADED)
+    done = [one.done_bytes for one in told]
+    assert done == sorted(done)
+    assert done[-1] == total
+    assert len(done) > 5
+    assert {one.total_bytes for one in told} == {total}
+    assert {one.source for one in told} == {"hf:org/model"}
+
+
+async def test_a_cut_set_is_nowhere_under_its_name_and_goes_on_from_what_came(tmp_path, shelf_at):
+    files = {**CHECKPOINT}
+    second = "model-00002-of-00002.safetensors"
+    async with serving_hub(hub_of(files), cuts={second: [100_000] * 3}) as hub:
+        with pytest.raises(Unreachable):
+            await shelf_at(hub.url, retries=Retries(tries=1)).ensure(
+                "hf:org/model", on_progress=silent
+            )
+        folder = tmp_path / "cache" / naming.cache_name("hf:org/model")
+        assert not folder.exists()
+        assert weights_scan.scan([str(tmp_path / "cache")]) == ()
+        came = set(names_in(folder.with_name(f"{folder.name}.partial")))
+        asked = len(hub.store.requests)
+        await shelf_at(hub.url).ensure("hf:org/model", on_progress=silent)
+        assert names_in(folder) == [".llmgw-weights.json", *LOADED]
+        assert (folder / second).read_bytes() == content(files[second])
+        again = [one.path.rpartition("//")[2] for one in hub.store.requests[asked:]]
+        assert not came.intersection(again)
+        assert "range" in hub.store.asked(second)[-1].headers
+
+
+async def test_a_killed_fetch_of_a_set_keeps_what_its_digest_vouches_for(tmp_path, shelf_at):
+    """The note is as it was after two files; others are read and compared; a damaged one comes."""
+    async with serving_hub(hub_of(CHECKPOINT)) as hub:
+        await shelf_at(hub.url).ensure("hf:org/model", on_progress=silent)
+        folder = tmp_path / "cache" / naming.cache_name("hf:org/model")
+        partial = folder.with_name(f"{folder.name}.partial")
+        folder.rename(partial)
+        note = json.loads((partial / ".llmgw-weights.json").read_text())
+        kept = ["config.json", "model-00001-of-00002.safetensors"]
+        note["files"] = {name: note["files"][name] for name in kept}
+        (partial / ".llmgw-weights.json").write_text(json.dumps(note))
+        (partial / "left-over.safetensors").write_text("of an older revision")
+        (partial / "tokenizer.json").write_bytes(b"y" * PART)
+        hub.front.requests.clear()
+        await shelf_at(hub.url).ensure("hf:org/model", on_progress=silent)
+        asked = {one.path.partition(COMMIT + "/")[2] for one in hub.front.asked("/resolve/")}
+        assert asked == {"tokenizer.json"}
+        assert names_in(folder) == [".llmgw-weights.json", *LOADED]
+
+
+async def test_a_wrong_digest_of_the_hub_is_refused_and_nothing_stays(tmp_path, shelf_at):
+    first = "model-00001-of-00002.safetensors"
+    lie = hashlib.sha256(b"something else").hexdigest()
+    async with serving_hub(hub_of(CHECKPOINT, lies={first: lie})) as hub:
+        with pytest.raises(Invalid, match=lie[:12]) as failed:
+            await shelf_at(hub.url).ensure("hf:org/model", on_progress=silent)
+        assert body("one").sha256()[:12] in failed.value.message
+        folder = tmp_path / "cache" / naming.cache_name("hf:org/model")
+        assert not folder.exists()
+        assert first not in names_in(folder.with_name(f"{folder.name}.partial"))
+
+
+async def test_a_small_file_is_compared_with_its_git_id(shelf_at):
+    async with serving_hub(hub_of(CHECKPOINT)) as hub:
+        answer = hub.answer
+
+        def damaged(request):
+            reply = answer(request)
+            if request.path.endswith("/config.json") and "/resolve/" in request.path:
+                reply.body = Plain(reply.body.content.swapcase())
+            return reply
+
+        hub.front.handler = damaged
+        with pytest.raises(Invalid, match=r"config\.json is not what its source says"):
+            await shelf_at(hub.url).ensure("hf:org/model", on_progress=silent)
+
+
+async def test_a_set_that_was_glued_wrongly_comes_once_more_from_its_beginning(tmp_path, shelf_at):
+    async with serving_hub(hub_of(SPLIT)) as hub:
+        source = "hf:org/model/small.gguf"
+        part = tmp_path / "cache" / f"{naming.cache_name(source)}.part"
+        part.parent.mkdir()
+        part.write_bytes(b"x" * 1000)
+        digest = f"sha256:{body('small').sha256()}"
+        part.with_name(f"{part.name}.json").write_text(json.dumps({"digest": digest}))
+        path = await shelf_at(hub.url).ensure(source, on_progress=silent)
+        assert hub.store.requests[0].headers["range"] == "bytes=1000-"
+        assert len(hub.store.requests) == 2
+        assert (tmp_path / path).read_bytes() == content(body("small"))
+
+
+async def test_a_part_of_another_commit_is_not_gone_on_with(tmp_path, shelf_at):
+    async with serving_hub(hub_of(SPLIT)) as hub:
+        source = "hf:org/model/small.gguf"
+        part = tmp_path / "cache" / f"{naming.cache_name(source)}.part"
+        part.parent.mkdir()
+        part.write_bytes(b"x" * 1000)
+        part.with_name(f"{part.name}.json").write_text(
+            json.dumps({"digest": "sha256:" + "0" * 64, "validator": '"store-v1"'})
+        )
+        await shelf_at(hub.url).ensure(source, on_progress=silent)
+        assert ["range" in one.headers for one in hub.store.requests] == [False]
+
+
+async def test_the_token_goes_to_the_hub_and_never_to_its_store(shelf_at, caplog):
+    caplog.set_level("DEBUG")
+    async with serving_hub(hub_of(SPLIT, is_gated=True, readers=("hf_canary",))) as hub:
+        shelf = shelf_at(hub.url, token="hf_canary")
+        await shelf.ensure("hf:org/model/small.gguf", on_progress=silent)
+        sent = {one.headers.get("authorization") for one in hub.front.requests}
+        assert sent == {"Bearer hf_canary"}
+        assert all("authorization" not in one.headers for one in hub.store.requests)
+    assert "hf_canary" not in caplog.text
+
+
+async def test_the_token_never_crosses_a_network_in_clear(shelf_at):
+    with pytest.raises(Invalid, match="https"):
+        await shelf_at("http://hub.example", token="hf_canary").ensure(
+            "hf:org/model", on_progress=silent
+        )
+
+
+async def test_the_token_is_not_sent_to_a_plain_address(shelf_at):
+    async with serving(lambda request: Reply(body=Plain(b"GGUF"))) as files:
+        shelf = shelf_at("https://hub.example", token="hf_canary")
+        await shelf.ensure(f"{files.url}/x.gguf", on_progress=silent)
+        assert "authorization" not in files.requests[0].headers
+
+
+@pytest.mark.parametrize("token", ["", "hf_other"])
+async def test_a_gated_repository_says_that_its_licence_must_be_accepted(shelf_at, token):
+    async with serving_hub(hub_of(SPLIT, is_gated=True)) as hub:
+        with pytest.raises(Denied, match=r"licence.*weights\.hub_token") as failed:
+            await shelf_at(hub.url, token=token).ensure(
+                "hf:org/model/small.gguf", on_progress=silent
+            )
+        assert "hf_other" not in failed.value.message
+
+
+@pytest.mark.parametrize(
+    ("source", "error", "words"),
+    [
+        pytest.param("hf:org/absent/x.gguf", Unknown, "or it is private", id="repository"),
+        pytest.param("hf:org/model/x.gguf@v9", Unknown, "no such branch", id="revision"),
+        pytest.param("hf:org/model/other.gguf", Unknown, "it has BF16/big", id="file"),
+        pytest.param("hf:org/model:*Q4*", Unknown, r"it has .*small\.gguf", id="pattern"),
+        pytest.param("hf:org/model", Invalid, r"holds 2 models of .*small\.gguf", id="choice"),
+    ],
+)
+async def test_what_the_hub_does_not_have_is_said_with_what_it_has(shelf_at, source, error, words):
+    async with serving_hub(hub_of(SPLIT)) as hub:
+        with pytest.raises(error, match=words):
+            await shelf_at(hub.url).ensure(source, on_progress=silent)
+
+
+async def test_a_split_model_that_lacks_a_part_is_refused_before_it_is_fetched(shelf_at):
+    files = {name: made for name, made in SPLIT.items() if "00002" not in name}
+    async with serving_hub(hub_of(files)) as hub:
+        with pytest.raises(Invalid, match="lacks BF16/big-00002-of-00003"):
+            await shelf_at(hub.url).ensure("hf:org/model:BF16/*", on_progress=silent)
+        assert hub.store.requests == []
+
+
+async def test_an_index_that_names_an_absent_part_fails_the_set(tmp_path, shelf_at):
+    files = {n: b for n, b in CHECKPOINT.items() if n != "model-00002-of-00002.safetensors"}
+    async with serving_hub(hub_of(files)) as hub:
+        with pytest.raises(Invalid, match=r"index\.json names model-00002"):
+            await shelf_at(hub.url).ensure("hf:org/model", on_progress=silent)
+        assert not (tmp_path / "cache" / naming.cache_name("hf:org/model")).exists()
+
+
+async def test_a_file_name_that_leads_out_of_the_folder_is_refused(tmp_path, shelf_at):
+    async with serving_hub(hub_of({"a/../../evil.gguf": body("evil")})) as hub:
+        with pytest.raises(Invalid, match="leads out of"):
+            await shelf_at(hub.url).ensure("hf:org/model:*", on_progress=silent)
+        assert list(tmp_path.rglob("evil*")) == []
+
+
+async def test_an_old_signed_address_is_asked_for_anew(shelf_at):
+    async with serving_hub(hub_of(SPLIT)) as hub:
+        issued = []
+
+        def stored(request):
+            issued.append(request.query)
+            return Reply(403) if len(issued) == 1 else hub.stored(request)
+
+        hub.store.handler = stored
+        await shelf_at(hub.url).ensure("hf:org/model/small.gguf", on_progress=silent)
+        assert len(set(issued)) == 2
+
+
+# A mirror, and plain addresses
+
+
+def mirror_of(files, *, manifest=True, lies=()):
+    """The byte port of a mirror: ``/MODEL/VERSION/FILE`` and the manifest."""
+
+    def answer(request):
+        path = request.path.removeprefix("/llama/v1/")
+        if path == "manifest.json" and manifest:
+            listed = [
+                {
+                    "path": name,
+                    "size": made.length,
+                    "sha256": hashlib.sha256(content(made)).hexdigest()
+                    if name not in lies
+                    else "0" * 64,
+                }
+                for name, made in files.items()
+            ]
+            return Reply(body=Plain(json.dumps({"model": "llama", "files": listed}).encode()))
+        if path in files:
+            return Reply(headers={"ETag": f'"{path}"'}, body=files[path])
+        return Reply(404)
+
+    return serving(answer)
+
+
+MIRRORED = {name: CHECKPOINT[name] for name in LOADED}
+
+
+async def test_a_version_of_a_mirror_comes_as_a_folder(tmp_path, shelf_at):
+    async with mirror_of(MIRRORED) as mirror:
+        source = f"{mirror.url}/llama/v1/"
+        path = await shelf_at("").ensure(source, on_progress=silent)
+        assert path == str(tmp_path / "cache" / naming.cache_name(source))
+        assert names_in(tmp_path / path) == [".llmgw-weights.json", *LOADED]
+        assert path.endswith("-v1")
+
+
+async def test_a_file_that_differs_from_the_mirrors_manifest_is_refused(tmp_path, shelf_at):
+    async with mirror_of(MIRRORED, lies={"tokenizer.json"}) as mirror:
+        source = f"{mirror.url}/llama/v1/"
+        with pytest.raises(Invalid, match=r"tokenizer\.json is not what its source says"):
+            await shelf_at("").ensure(source, on_progress=silent)
+        assert not (tmp_path / "cache" / naming.cache_name(source)).exists()
+
+
+async def test_a_folder_without_a_manifest_is_no_version(shelf_at):
+    async with mirror_of(MIRRORED, manifest=False) as mirror:
+        with pytest.raises(Unknown, match=r"no manifest\.json"):
+            await shelf_at("").ensure(f"{mirror.url}/llama/v1/", on_progress=silent)
+
+
+async def test_a_mirror_that_restarts_in_between_is_gone_on_with(tmp_path, shelf_at):
+    files, failures = MIRRORED, [503, 503]
+    async with mirror_of(files) as mirror:
+        answer = mirror.handler
+
+        def restarting(request):
+            refused = failures and "two" not in request.path
+            return Reply(failures.pop(), {"Retry-After": "0"}) if refused else answer(request)
+
+        mirror.handler = restarting
+        path = await shelf_at("").ensure(f"{mirror.url}/llama/v1/", on_progress=silent)
+        assert failures == []
+        assert len(names_in(tmp_path / path)) == len(LOADED) + 1
+
+
+async def test_the_other_parts_of_a_split_model_lie_beside_it(tmp_path, shelf_at):
+    files = {name.removeprefix("BF16/"): made for name, made in SPLIT.items()}
+    async with mirror_of(files) as mirror:
+        source = f"{mirror.url}/llama/v1/big-00001-of-00003.gguf"
+        path = await shelf_at("").ensure(source, on_progress=silent)
+        assert path.endswith("/big-00001-of-00003.gguf")
+        parts = [f"big-0000{i}-of-00003.gguf" for i in (1, 2, 3)]
+        folder = tmp_path / "cache" / naming.cache_name(source)
+        assert names_in(folder) == [".llmgw-weights.json", *parts]
+
+
+async def test_a_part_without_a_digest_is_asked_for_once_more_and_not_fetched(tmp_path, shelf_at):
+    """What is whole of an interrupted set is kept if its origin says that it is the same."""
+    files = {f"big-0000{i}-of-00002.gguf": body(f"b{i}") for i in (1, 2)}
+    async with mirror_of(files, manifest=False) as mirror:
+        source = f"{mirror.url}/llama/v1/big-00001-of-00002.gguf"
+        await shelf_at("").ensure(source, on_progress=silent)
+        folder = tmp_path / "cache" / naming.cache_name(source)
+        folder.rename(folder.with_name(f"{folder.name}.partial"))
+        mirror.requests.clear()
+        await shelf_at("").ensure(source, on_progress=silent)
+        assert {one.headers["range"] for one in mirror.requests} == {f"bytes={PART}-"}
+        assert (folder / "big-00002-of-00002.gguf").read_bytes() == content(body("b2"))
+
+
+async def test_an_address_may_pin_its_digest(tmp_path, shelf_at):
+    async with mirror_of(SPLIT) as mirror:
+        address = f"{mirror.url}/llama/v1/small.gguf"
+        right = await shelf_at("").ensure(
+            f"{address}#sha256={body('small').sha256()}", on_progress=silent
+        )
+        assert right.endswith("-small.gguf")
+        with pytest.raises(Invalid, match="000000000000 is published"):
+            await shelf_at("").ensure(f"{address}#sha256={'0' * 64}", on_progress=silent)
+        assert all("sha256" not in one.path + one.query for one in mirror.requests)
+
+
+async def test_a_digest_in_the_answer_is_compared(shelf_at):
+    wrong = "sha-256=:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=:"
+    headers = {"ETag": '"1"', "Repr-Digest": wrong}
+    async with serving(lambda request: Reply(headers=dict(headers), body=Plain(b"GGUF"))) as files:
+        with pytest.raises(Invalid, match="is not what its source says"):
+            await shelf_at("").ensure(f"{files.url}/x.gguf", on_progress=silent)
+
+
+# Provisioning
+
+
+async def test_what_is_provisioned_comes_without_anybody_who_waits(shelf_at):
+    async with serving_hub(hub_of(CHECKPOINT)) as hub:
+        shelf = shelf_at(hub.url)
+        assert shelf.provision("hf:org/model").state is FetchState.LOOKING
+        assert shelf.provision("hf:org/model").state is FetchState.LOOKING
+        await eventually(lambda: shelf.standing("hf:org/model").state is FetchState.PRESENT)
+        assert len(hub.front.asked("/revision/")) == 1
+        assert shelf.status() == ()
+
+
+async def test_a_failed_provision_stays_failed_with_its_reason_until_asked_again(shelf_at):
+    async with serving_hub({}) as hub:
+        shelf = shelf_at(hub.url)
+        shelf.provision("hf:org/model")
+        await eventually(lambda: shelf.standing("hf:org/model").state is FetchState.FAILED)
+        [status] = shelf.status()
+        assert "no such repository" in status.error
+        hub.repositories["org/model"] = Repository(CHECKPOINT)
+        shelf.provision("hf:org/model")
+        await eventually(lambda: shelf.standing("hf:org/model").state is FetchState.PRESENT)
+        assert shelf.status() == ()
+
+
+async def test_a_shard_that_leaves_does_not_end_what_was_provisioned(shelf_at):
+    async with serving_hub(hub_of(CHECKPOINT)) as hub:
+        shelf = shelf_at(hub.url)
+        hub.store.gate.clear()
+        shelf.provision("hf:org/model")
+        shard = asyncio.ensure_future(shelf.ensure("hf:org/model", on_progress=silent))
+        await eventually(lambda: hub.store.requests)
+        shard.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await shard
+        hub.store.gate.set()
+        await eventually(lambda: shelf.standing("hf:org/model").state is FetchState.PRESENT)
+
+
+async def test_a_provision_that_is_cancelled_keeps_what_came(shelf_at):
+    async with serving_hub(hub_of(CHECKPOINT)) as hub:
+        shelf = shelf_at(hub.url)
+        hub.store.gate.clear()
+        shelf.provision("hf:org/model")
+        await eventually(lambda: shelf.standing("hf:org/model").done_bytes > 0)
+        assert shelf.cancel("hf:org/model")
+        assert not shelf.cancel("hf:org/model")
+        await eventually(lambda: shelf.standing("hf:org/model").state is FetchState.ABSENT)
+        assert shelf.standing("hf:org/model").done_bytes > 0
+
+
+@pytest.mark.parametrize("source", ["/models/x.gguf", "Org/Model", "hf:org"])
+async def test_only_remote_sources_are_provisioned(shelf_at, source):
+    with pytest.raises(Invalid):
+        shelf_at("http://127.0.0.1:9").provision(source)
