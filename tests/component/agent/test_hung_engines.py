@@ -81,6 +81,7 @@ async def test_work_of_every_process_of_a_shard_is_told(tmp_path, children):
         await asyncio.sleep(1)
         [after] = await made.orders.work()
         assert work.has_worked(before, after, elapsed_s=2.0)
+    assert [pid for pid in await read_pids(pids) if is_alive(pid)] == []
 
 
 async def test_an_idle_shard_has_not_worked_and_an_ended_one_says_nothing(tmp_path):

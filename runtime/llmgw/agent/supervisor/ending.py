@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Sequence
 
@@ -19,6 +20,8 @@ _log = logs.get(__name__)
 
 async def by_plan(engine: Process, plan: StopPlan, *, at_most_s: float = math.inf) -> None:
     """The plan's steps, each no longer than ``at_most_s``; SIGKILL for what outlives them."""
+    # Whoever hides from its group is known by its parent, as long as that lives.
+    await asyncio.to_thread(engine.pids)
     for one in plan.steps:
         engine.signal_group(one.signal)
         if await engine.wait(timeout_s=min(one.wait_s, at_most_s)):

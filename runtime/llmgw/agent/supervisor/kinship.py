@@ -1,12 +1,13 @@
 """Which processes belong to a shard: by group and session, by the mark they inherit, by descent.
 
 ``processes`` ends and counts what is found here. None of the three is enough by itself: a child may
-open a session of its own, and one that sets its title writes over its environment.
+open a session of its own, one that sets its title writes over its environment, and descent is lost
+with a parent's end; so those found once are known from then on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from llmgw.agent.supervisor import proctable
@@ -25,6 +26,15 @@ class Identity:
     start_ticks: int
 
 
+Known = frozenset[tuple[int, int]]
+"""Processes by pid and start; the two together are never another's within one boot."""
+
+
+def known(found: Iterable[Entry]) -> Known:
+    """What to look for from now on, whatever becomes of their parents."""
+    return frozenset((one.pid, one.start_ticks) for one in found)
+
+
 class Census:
     """All running processes at one moment; reading them may take some milliseconds."""
 
@@ -35,19 +45,19 @@ class Census:
             one.pid: proctable.variable(one.pid, name=MARK_VARIABLE) for one in self._found
         }
 
-    def of(self, leaders: Collection[Identity], *, mark: str) -> list[Entry]:
+    def of(
+        self, leaders: Collection[Identity], *, mark: str, known: Known = frozenset()
+    ) -> list[Entry]:
         """The processes of one shard whose leaders were started with that mark."""
         groups = {leader.pid for leader in leaders if not _is_reused(leader)}
         return with_descendants(
             self._found,
             is_root=lambda one: (
-                not groups.isdisjoint({one.group, one.session}) or self._marks[one.pid] == mark
+                not groups.isdisjoint({one.group, one.session})
+                or self._marks[one.pid] == mark
+                or (one.pid, one.start_ticks) in known
             ),
         )
-
-    def cpu_s(self, leaders: Collection[Identity], *, mark: str) -> float:
-        """Processor time that a shard has used so far; it falls when a process of it ends."""
-        return sum(one.cpu_s for one in self.of(leaders, mark=mark))
 
 
 def with_descendants(found: Collection[Entry], *, is_root: Callable[[Entry], bool]) -> list[Entry]:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from llmgw.agent.engines.contract import Command
 from llmgw.agent.supervisor import kinship, proctable
-from llmgw.agent.supervisor.kinship import Identity
+from llmgw.agent.supervisor.kinship import Identity, Known
 from llmgw.errors import EngineFailed
 from llmgw.kit import logs
 
@@ -36,6 +36,7 @@ class Process:
         self._pidfd = pidfd
         self._ended = asyncio.Event()
         self._on_exit: Callable[[], None] | None = None
+        self._kin: Known = frozenset()
         asyncio.get_running_loop().add_reader(pidfd, self._exited)
 
     @property
@@ -78,7 +79,7 @@ class Process:
 
         The exit code is read last: an unreaped leader holds its pid while strangers are told apart.
         """
-        rest = await sweep(self.identity, mark=self._mark)
+        rest = await sweep(self.identity, mark=self._mark, kin=self._kin)
         await self.wait(timeout_s=KILL_WAIT_S)
         self._reap()
         if rest:
@@ -93,12 +94,14 @@ class Process:
             self._pidfd = -1
 
     def pids(self) -> list[int]:
-        """The leader and its running descendants."""
-        return [found.pid for found in _members(self.identity, mark=self._mark)]
+        """The leader and its running descendants; read from the whole list of processes."""
+        return [found.pid for found in self.members(kinship.Census())]
 
-    def cpu_s(self) -> float:
-        """Processor time that the leader and its descendants have used so far."""
-        return sum(found.cpu_s for found in _members(self.identity, mark=self._mark))
+    def members(self, census: kinship.Census) -> list[proctable.Entry]:
+        """The leader and its descendants among these; who is found once is remembered."""
+        found = census.of((self.identity,), mark=self._mark, known=self._kin)
+        self._kin = kinship.known(found)
+        return found
 
     def _exited(self) -> None:
         asyncio.get_running_loop().remove_reader(self._pidfd)
@@ -154,11 +157,12 @@ def adopt(identity: Identity, *, mark: str) -> Process | None:
     return Process(identity, mark=mark, pidfd=pidfd)
 
 
-async def sweep(identity: Identity | None, *, mark: str) -> list[int]:
+async def sweep(identity: Identity | None, *, mark: str, kin: Known = frozenset()) -> list[int]:
     """SIGKILL every process of a shard until none is left; those that survive are returned."""
     loop = asyncio.get_running_loop()
     give_up_at = loop.time() + KILL_WAIT_S
-    while found := await asyncio.to_thread(_members, identity, mark=mark):
+    while found := await asyncio.to_thread(_members, identity, mark=mark, kin=kin):
+        kin |= kinship.known(found)
         if loop.time() > give_up_at:
             return [one.pid for one in found]
         for one in found:
@@ -167,9 +171,9 @@ async def sweep(identity: Identity | None, *, mark: str) -> list[int]:
     return []
 
 
-def _members(identity: Identity | None, *, mark: str) -> list[proctable.Entry]:
+def _members(identity: Identity | None, *, mark: str, kin: Known) -> list[proctable.Entry]:
     leaders = () if identity is None else (identity,)
-    return kinship.Census().of(leaders, mark=mark)
+    return kinship.Census().of(leaders, mark=mark, known=kin)
 
 
 def _kill(found: proctable.Entry) -> None:

@@ -26,7 +26,9 @@ from llmgw.agent.supervisor import (
 )
 from llmgw.agent.supervisor.adoption import Record, StateFile
 from llmgw.agent.supervisor.interviewing import HttpCheck
+from llmgw.agent.supervisor.kinship import Census
 from llmgw.agent.supervisor.output import Output
+from llmgw.agent.supervisor.proctable import Entry
 from llmgw.agent.supervisor.readiness import Readiness
 from llmgw.agent.supervisor.telling import Standing
 from llmgw.agent.supervisor.workdir import WorkDir
@@ -100,11 +102,6 @@ class SupervisedShard:
         return self._file.record
 
     @property
-    def mark(self) -> str:
-        """What each of its processes carries in its environment."""
-        return self._file.mark
-
-    @property
     def engine(self) -> processes.Process | None:
         """The process that is the shard; nothing before it was started."""
         return self._processes[-1] if self.record.is_launched else None
@@ -116,6 +113,10 @@ class SupervisedShard:
     @property
     def _is_being_ended(self) -> bool:
         return self.record.is_stopping or bool(self.record.failure)
+
+    def members(self, census: Census) -> list[Entry]:
+        """Its processes among these."""
+        return [] if self.engine is None else self.engine.members(census)
 
     def running(self) -> RunningShard:
         """The shard as it is listed when the agent registers."""
@@ -150,7 +151,7 @@ class SupervisedShard:
                 rendezvous_timeout_s=self._around.settings.rendezvous_timeout,
             )
         except (EngineFailed, AlreadyHeld, Invalid):
-            await ending.everything(self._processes, mark=self.mark)
+            await ending.everything(self._processes, mark=self._file.mark)
             raise
         self._file.save(is_launched=True)
         self._standing.move(ShardState.STARTING)
@@ -158,7 +159,7 @@ class SupervisedShard:
 
     def adopt(self, record: Record, *, handling: Handling) -> bool:
         """Take over the engine of an earlier agent; false when it has ended."""
-        found = [processes.adopt(one, mark=self.mark) for one in record.processes]
+        found = [processes.adopt(one, mark=self._file.mark) for one in record.processes]
         if not record.is_launched or not found or found[-1] is None:
             for process in found:
                 if process is not None:
@@ -210,7 +211,7 @@ class SupervisedShard:
             return
         self._file.save(is_stopping=True)
         if self.engine is None:
-            await ending.everything(self._processes, mark=self.mark)
+            await ending.everything(self._processes, mark=self._file.mark)
             self._finish(ShardState.STOPPED)
             return
         if self.state is not ShardState.DRAINING:
@@ -245,7 +246,7 @@ class SupervisedShard:
         except OSError as error:
             raise EngineFailed(f"{command.name}: its output has no place: {error}") from error
         process = processes.spawn(
-            command, folder=self._around.workdir.path, output=output, mark=self.mark
+            command, folder=self._around.workdir.path, output=output, mark=self._file.mark
         )
         self._processes.append(process)
         self._file.save(processes=tuple(one.identity for one in self._processes))

@@ -249,6 +249,6 @@ def _work(shard: SupervisedShard, *, census: Census, percents: Mapping[int, int]
     busy = [percents[index] for index in shard.spec.gpu_indices if index in percents]
     return ShardWork(
         shard_id=shard.spec.shard_id,
-        cpu_time_s=census.cpu_s(shard.record.processes, mark=shard.mark),
+        cpu_time_s=sum(one.cpu_s for one in shard.members(census)),
         gpu_utilization_percent=max(busy, default=None),
     )
