@@ -8,7 +8,7 @@ import itertools
 import pytest
 
 from tests.fakes.gateway_stage import ASK, ON_ONE_LOOP
-from tests.fakes.raw_client import post
+from tests.fakes.raw_client import End, post
 from tests.fakes.upstream import CHUNKED, END, chunk, whole
 
 PIECE = chunk(b"x" * 65536)
@@ -134,16 +134,19 @@ async def test_client_that_takes_a_few_bytes_now_and_then_is_not_let_go(stage):
 
 @ON_ONE_LOOP
 async def test_client_that_does_not_take_the_end_of_its_answer_is_let_go(stage):
-    """Also one whose connection is to be closed."""
+    """Also one whose connection is to be closed, and whose engine has said all."""
     stage.tune(stream={"write_timeout_s": 0.4})
     engine = await stage.engine()
-    engine.always(CHUNKED, chunk(b"x" * 5_000_000) + END)
-    await stage.start(buffer_bytes=SMALL)
-    client = await stage.client(buffer_bytes=SMALL)
+    engine.always(CHUNKED + chunk(b"a"), 0.05, chunk(b"x" * 60_000) + END)
+    await stage.start(buffer_bytes=4096)
+    client = await stage.client(buffer_bytes=4096)
     client.stop_reading()
     client.send(post(ASK, "Connection: close"))
     await engine.asked()
     await stage.until(lambda: stage.stats.connections == 0)
+    assert stage.states == {"completed": 1}
+    client.read_on()
+    assert await client.end() is End.RESET, "the kernel keeps nothing for it"
 
 
 async def test_client_that_leaves_while_its_engine_waits_frees_it(stage):

@@ -133,6 +133,7 @@ async def test_lines_are_written_without_waiting_for_more_of_them(stage):
     await stage.engine()
     await stage.ask()
     await stage.until(out.getvalue)
+    assert [orjson.loads(line)["status"] for line in out.getvalue().splitlines()] == [200]
 
 
 async def test_request_leaves_nothing_for_the_collector(stage):

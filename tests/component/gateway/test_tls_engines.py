@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 import time
 
@@ -64,8 +65,11 @@ async def test_client_that_leaves_ends_an_answer_over_tls_at_once(stage, tls_eng
     engine.always(EVENTS + chunk(event("a")), Do.HOLD)
     client = await stage.send(post(ASK))
     await client.got(event("a"))
+    left_at = asyncio.get_running_loop().time()
     client.leave()
-    await engine.aborted(within_s=0.5)
+    assert await engine.aborted() - left_at < 0.3
+    await stage.settled()
+    assert stage.states == {"cancelled": 1}
 
 
 @pytest.mark.parametrize("what", [Do.CLOSE, Do.RESET])
