@@ -16,16 +16,15 @@ from pathlib import Path
 from llmgw.kit import logs
 from llmgw.kit.metrics import Sample
 from llmgw.serve import loops
-from llmgw.serve.gateway_worker import Worker
-from llmgw.serve.liveroutes import LiveRoutes
+from llmgw.serve.gateway_worker import Ties, Worker
 from llmgw.serve.messages import Configure
 
 
 class EchoGateway:
     """Answers ``HTTP/1.1 200`` with ``pid table-number`` after reading a request's head."""
 
-    def __init__(self, configured: Configure, routes: LiveRoutes) -> None:
-        self._routes = routes
+    def __init__(self, configured: Configure, ties: Ties) -> None:
+        self._routes = ties.routes
         self._servers: list[asyncio.Server] = []
         self._answered = 0
 
@@ -37,6 +36,9 @@ class EchoGateway:
 
     def figures(self):
         return (Sample("llmgw_workload_total", ("completed",), self._answered),)
+
+    def receipt(self, request_id):
+        return None
 
     async def drain(self, grace_s: float, *, delay_s: float = 0.0) -> None:
         for server in self._servers:

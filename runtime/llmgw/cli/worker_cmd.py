@@ -9,8 +9,7 @@ import click
 
 from llmgw.kit import logs
 from llmgw.serve import gateways, loops
-from llmgw.serve.gateway_worker import CarriesRequests, Worker
-from llmgw.serve.liveroutes import LiveRoutes
+from llmgw.serve.gateway_worker import CarriesRequests, Ties, Worker
 from llmgw.serve.messages import Configure
 
 
@@ -25,5 +24,5 @@ def worker(*, listener_fd: int, link_fd: int, run_dir: Path) -> None:
     loops.run(Worker(listener=listener, run_dir=run_dir, make_gateway=_make).run(link))
 
 
-def _make(configured: Configure, routes: LiveRoutes) -> CarriesRequests:
-    return gateways.of_worker(configured, routes)
+def _make(configured: Configure, ties: Ties) -> CarriesRequests:
+    return gateways.of_worker(configured, ties)

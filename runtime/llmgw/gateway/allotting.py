@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from llmgw.domain.traffic import EndpointTraffic
 from llmgw.gateway import board_layout as at
 from llmgw.gateway.board_layout import Layout
 
@@ -43,7 +44,9 @@ class Allotment:
             if not self._free:
                 return None
             slot = self._slots[key] = self._free.pop()
-            self._words[self._layout.slot_at(slot) + at.KEY] = key
+            first = self._layout.slot_at(slot)
+            self._words[first + at.WORKED_AT] = self._words[first + at.LOOKED_AT] = 0
+            self._words[first + at.KEY] = key
         return slot
 
     def release(self, key: int, *, now: float) -> None:
@@ -51,23 +54,40 @@ class Allotment:
         if key in self._slots:
             self._left_at[key] = now
 
-    def inflight(self, key: int) -> int | None:
-        """Requests under way there, of all workers; absent for one that has no slot."""
+    def traffic(self, key: int) -> EndpointTraffic | None:
+        """What all workers know of it; absent for one that has no slot."""
         slot = self._slots.get(key)
-        return None if slot is None else sum(self._column(slot))
+        if slot is None:
+            return None
+        words, first = self._words, self._layout.slot_at(slot)
+        is_ejected = words[first + at.EJECTED] == key
+        return EndpointTraffic(
+            inflight=sum(self._column(slot, at.INFLIGHT)),
+            last_used_at=max(self._column(slot, at.USED_AT)) / 1000 or None,
+            ejected_at=words[first + at.EJECTED_AT] / 1000 if is_ejected else None,
+            is_stalled=is_ejected and bool(words[first + at.STALLED]),
+        )
+
+    def worked(self, key: int, *, worked_at: float | None, looked_at: float) -> None:
+        """Its agent looked at it: when it last saw it at work, absent where never."""
+        slot = self._slots.get(key)
+        if slot is not None:
+            first = self._layout.slot_at(slot)
+            self._words[first + at.WORKED_AT] = int((worked_at or 0.0) * 1000)
+            self._words[first + at.LOOKED_AT] = int(looked_at * 1000)
 
     def _collect(self, now: float) -> None:
         """Free what was left long enough ago and is idle."""
         for key, left_at in tuple(self._left_at.items()):
             slot = self._slots[key]
-            if now - left_at >= self._keep_s and not sum(self._column(slot)):
+            if now - left_at >= self._keep_s and not sum(self._column(slot, at.INFLIGHT)):
                 del self._left_at[key], self._slots[key]
                 self._words[self._layout.slot_at(slot) + at.KEY] = 0
                 self._free.append(slot)
 
-    def _column(self, slot: int) -> memoryview:
+    def _column(self, slot: int, word: int) -> memoryview:
         layout = self._layout
-        first = layout.cell_at(0, slot) + at.INFLIGHT
+        first = layout.cell_at(0, slot) + word
         return self._words[first : first + layout.rows * layout.row_words : layout.row_words]
 
 

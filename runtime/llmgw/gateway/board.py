@@ -76,6 +76,11 @@ class LoadBoard:
         if self._allotment is not None:
             self._allotment.release(seat.key, now=self._now())
 
+    @property
+    def allotment(self) -> Allotment | None:
+        """Who has which slot, where this process says so; otherwise the server knows."""
+        return self._allotment
+
     def look(self) -> None:
         """Hear of workers and endpoints that came; called now and then, not with each request."""
         if self._allotment is None:

@@ -220,6 +220,8 @@ class LiveEndpoint:
             sent_at=self.seat.progressed_at or 0.0,
             moved_at=seen.moved_at if seen is not None and tells else None,
             working_since=self._working_since,
+            worked_at=self.seat.worked_at,
+            looked_at=self.seat.looked_at,
         )
 
     def learn(self, outcome: Outcome, permit: Permit) -> None:

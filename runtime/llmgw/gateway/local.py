@@ -21,6 +21,7 @@ from llmgw.gateway.replies import Answer, Code, Refusal
 _MODELS = b"/v1/models"
 _RECEIPTS = b"/v1/requests/"
 _READS = (b"GET", b"HEAD")
+_UNKNOWN = "No request of this id is known here: receipts are kept in memory, and only for a while."
 _OFFERED_UNREADY = frozenset({ModelState.LOADING, ModelState.ON_DEMAND})
 
 _Make = Callable[[Exchange], Answer | Refusal]
@@ -87,6 +88,11 @@ class LocalRoutes:
             return other_method(exchange, allowed=_READS)
         return make(exchange)
 
+    def asked_receipt(self, exchange: Exchange) -> str | None:
+        """The id of the request whose receipt is asked for, where one is."""
+        is_asked = exchange.path.startswith(_RECEIPTS) and exchange.method in _READS
+        return exchange.path[len(_RECEIPTS) :].decode(errors="replace") if is_asked else None
+
     def _models(self, exchange: Exchange) -> Answer:  # noqa: ARG002 - the same for everybody
         table = self._routes.current()
         entries = [self._entry(table.models[name]) for name in sorted(table.models)]
@@ -102,8 +108,8 @@ class LocalRoutes:
         return Answer(200, orjson.dumps(entry))
 
     def _told(self, exchange: Exchange) -> Answer | Refusal:
-        receipt = self._receipt(exchange.path[len(_RECEIPTS) :].decode(errors="replace"))
-        return Refusal(Code.NOT_FOUND) if receipt is None else Answer(200, receipt)
+        receipt = self._receipt(self.asked_receipt(exchange) or "")
+        return Refusal(Code.NOT_FOUND, _UNKNOWN) if receipt is None else Answer(200, receipt)
 
     def _entry(self, model: RoutedModel) -> dict[str, Any] | None:
         """What is shown of a model, or nothing while it cannot serve; unknown facts have no key."""

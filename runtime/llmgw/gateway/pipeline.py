@@ -11,8 +11,9 @@ from llmgw.domain.routes import RouteTable
 from llmgw.gateway import arrival, usage_chunk
 from llmgw.gateway.describing import describe
 from llmgw.gateway.exchange import MODEL_PATHS, STREAM_PATHS, Exchange, State
+from llmgw.gateway.inquiry import Inquiry
 from llmgw.gateway.local import LocalRoutes, other_method
-from llmgw.gateway.ports import Client
+from llmgw.gateway.ports import Client, Siblings
 from llmgw.gateway.replies import Answer, Code, Refusal
 from llmgw.gateway.surroundings import Surroundings
 
@@ -26,8 +27,12 @@ class Pipeline:
     ``table`` is replaced whole by ``server``.
     """
 
-    def __init__(self, *, local: LocalRoutes, surroundings: Surroundings) -> None:
+    def __init__(
+        self, *, local: LocalRoutes, surroundings: Surroundings, siblings: Siblings | None = None
+    ) -> None:
+        """Without ``siblings`` this worker is alone."""
         self.table = RouteTable()
+        self._siblings = siblings
         self._local = local
         self._surroundings = surroundings
 
@@ -35,11 +40,33 @@ class Pipeline:
         """See ``ports.Service``."""
         exchange.identify(self._surroundings.new_id)
         if exchange.path not in MODEL_PATHS:
-            self._answer(client, exchange, self._local.answer(exchange))
+            self._answer_locally(client, exchange)
         elif exchange.method != b"POST":
             self._answer(client, exchange, other_method(exchange, allowed=_POST))
         else:
             self._run_model(client, exchange)
+
+    def _answer_locally(self, client: Client, exchange: Exchange) -> None:
+        answer, siblings = self._local.answer(exchange), self._siblings
+        request_id = self._local.asked_receipt(exchange)
+        if isinstance(answer, Refusal) and request_id is not None and siblings is not None:
+            Inquiry(
+                client,
+                exchange,
+                siblings=siblings,
+                unknown=answer,
+                finish=self._answer,
+                leave=self._left,
+            ).start(request_id, tasks=self._surroundings.tasks)
+        else:
+            self._answer(client, exchange, answer)
+
+    def _left(self, exchange: Exchange) -> None:
+        """Close the account of a client that did not wait for an answer of our own."""
+        exchange.state = State.CANCELLED
+        exchange.ended_at = self._surroundings.now()
+        exchange.forget_content()
+        self._surroundings.books.answered_here(exchange)
 
     def _run_model(self, client: Client, exchange: Exchange) -> None:
         if b"content-encoding" in exchange.headers:

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from llmgw.domain.routes import RouteTable
 from llmgw.gateway.exchange import Exchange
@@ -42,6 +42,21 @@ class LoadRequests(Protocol):
 
     def withdraw(self, model: str) -> None:
         """Nobody waits for it any more."""
+        ...
+
+
+class SiblingsWord(NamedTuple):
+    """A receipt that another worker has; where ``is_complete`` is false, not all have answered."""
+
+    receipt: bytes | None
+    is_complete: bool
+
+
+class Siblings(Protocol):
+    """The other workers of the host."""
+
+    async def receipt(self, request_id: str) -> SiblingsWord:
+        """The receipt of a request that one of them served, within a second or so."""
         ...
 
 

@@ -131,11 +131,11 @@ class Scraper:
 
     def _judge(self, live: LiveEndpoint) -> None:
         now = self._shared.now()
-        reason = progress.hang(live.signs(now), now=now)
-        if reason and not live.seat.is_ejected:
-            _log.warning("endpoint_ejected", endpoint=live.facts.endpoint_id, reason=reason)
-            live.seat.eject()
-        elif live.seat.is_ejected and not reason:
+        hang = progress.hang(live.signs(now), now=now)
+        if hang is not None and not live.seat.is_ejected_as(is_stalled=hang.is_stalled):
+            _log.warning("endpoint_ejected", endpoint=live.facts.endpoint_id, reason=hang.reason)
+            live.seat.eject(now, is_stalled=hang.is_stalled)
+        elif hang is None and live.seat.is_ejected:
             _log.info("endpoint_readmitted", endpoint=live.facts.endpoint_id)
             live.seat.readmit()
         if live.refresh(now):

@@ -107,6 +107,20 @@ class Seat:
         """Whether whoever scrapes found that it makes no progress."""
         return self._words[self._slot + at.EJECTED] == self.key
 
+    def is_ejected_as(self, *, is_stalled: bool) -> bool:
+        """Whether it is ejected, and for this: that it answers and does nothing, or no answer."""
+        return self.is_ejected and bool(self._words[self._slot + at.STALLED]) is is_stalled
+
+    @property
+    def worked_at(self) -> float | None:
+        """When its agent last saw it at work; absent where never."""
+        return _seconds(self._words[self._slot + at.WORKED_AT])
+
+    @property
+    def looked_at(self) -> float | None:
+        """When its agent last looked; absent where it has none."""
+        return _seconds(self._words[self._slot + at.LOOKED_AT])
+
     @property
     def last_used_at(self) -> float | None:
         """When a request was last sent there, in seconds; absent where never."""
@@ -181,9 +195,12 @@ class Seat:
         words[slot + at.SEQUENCE] = writing + 1
         words[slot + at.PUBLISHED_GENERATION] = words[slot + at.OPEN_GENERATION]
 
-    def eject(self) -> None:
+    def eject(self, now: float, *, is_stalled: bool) -> None:
         """It is to get no requests; for the worker that scrapes."""
-        self._words[self._slot + at.EJECTED] = self.key
+        words, slot = self._words, self._slot
+        words[slot + at.EJECTED_AT] = int(now * 1000)
+        words[slot + at.STALLED] = int(is_stalled)
+        words[slot + at.EJECTED] = self.key
 
     def readmit(self) -> None:
         """It may get requests again; for the worker that scrapes."""
@@ -203,8 +220,9 @@ class Seat:
         return self._words[first : first + self._rows * self._row_words : self._row_words]
 
     def _latest(self, word: int) -> float | None:
-        latest_ms = self._words[self._cell + word] if self._rows == 1 else max(self._column(word))
-        return latest_ms / 1000 if latest_ms else None
+        return _seconds(
+            self._words[self._cell + word] if self._rows == 1 else max(self._column(word))
+        )
 
     def _read(self) -> None:
         """Take over what was published; while it is being written the last good copy stays."""
@@ -228,6 +246,10 @@ def spare(key: int, *, now: Callable[[], float]) -> Seat:
     words = mmapboard.in_memory(layout.words)
     words[layout.slot_at(0) + at.KEY] = key
     return Seat(words, layout, place=(0, 0), now=now)
+
+
+def _seconds(stamp_ms: int) -> float | None:
+    return stamp_ms / 1000 if stamp_ms else None
 
 
 def _pending(word: int, published: int) -> int:

@@ -32,7 +32,7 @@ from llmgw.gateway.holding import Loads
 from llmgw.gateway.local import LocalRoutes, Readiness
 from llmgw.gateway.metering import Meter
 from llmgw.gateway.pipeline import Pipeline
-from llmgw.gateway.ports import LoadRequests, RouteSource
+from llmgw.gateway.ports import LoadRequests, RouteSource, Siblings
 from llmgw.gateway.receipts import LEAST_BYTES, Receipts
 from llmgw.gateway.request_log import RequestLog
 from llmgw.gateway.samples import EndpointStats, GatewayStats
@@ -54,10 +54,14 @@ _CUT_WITHIN_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A worker's place among those of its host: its board, and whether it scrapes for all now."""
+    """A worker's place among those of its host: its board, and whether it scrapes for all now.
+
+    Without ``siblings`` it is alone.
+    """
 
     board: LoadBoard
     is_publisher: Callable[[], bool] = lambda: True
+    siblings: Siblings | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +232,7 @@ class Gateway:
                 readiness=self._readiness,
                 receipt=self.receipt,
             ),
+            siblings=self._place.siblings,
             surroundings=Surroundings(
                 settings=settings.dispatch,
                 registry=self._registry,

@@ -18,14 +18,16 @@ from llmgw.domain.routes import EndpointState
 from llmgw.domain.views import ModelView, ReplicaView
 from llmgw.errors import AlreadyHeld
 from llmgw.gateway import families
-from llmgw.gateway.server import Doors, Gateway
+from llmgw.gateway.server import Doors, Gateway, Place
 from llmgw.kit import addresses, metrics
 from llmgw.kit.addresses import Address
+from llmgw.kit.clock import SystemClock
 from llmgw.serve import embedded, gateways, listeners, locks
 from llmgw.serve.admin import AdminListener, RoutesReadiness
 from llmgw.serve.agent import Agent
 from llmgw.serve.control_plane import ControlPlane
 from llmgw.serve.embedded import UpSettings
+from llmgw.serve.one_gateway import OneGateway
 from llmgw.serve.route_file import RouteFile
 from llmgw.serve.signals import StopAsked
 
@@ -145,13 +147,18 @@ class AllInOne:
 
     async def _start_gateway(self, clients: socket, *, control: ControlPlane) -> None:
         server = self._settings.server
+        seen = OneGateway(control.routes, now=SystemClock().monotonic)
         gateway = gateways.make(
             router=server.router,
             log=server.log,
             routes=control.routes,
-            doors=Doors(admission=server.admission, on_demand=server.on_demand),
+            place=Place(seen.board),
+            doors=Doors(
+                admission=server.admission, on_demand=server.on_demand, load_requests=seen.wishes
+            ),
         )
         self._gateway = gateway
+        self._parts.callback(control.join(seen))
         self._parts.push_async_callback(self._end_gateway, gateway)
         await gateway.start([clients])
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Self
 
 from llmgw.domain.routes import RouteTable
+from llmgw.domain.traffic import EndpointTraffic
 from llmgw.errors import Unavailable
 from llmgw.gateway import board_layout
 from llmgw.gateway.allotting import Allotment
@@ -88,10 +89,15 @@ class HostBoard:
         self._is_full = bool(homeless)
         self._keys = keys
 
-    def inflight(self) -> dict[str, int]:
-        """Requests of all workers under way at each listed endpoint; absent where not known."""
-        counts = {name: self._allotment.inflight(key) for name, key in self._keys.items()}
-        return {name: count for name, count in counts.items() if count is not None}
+    def traffic(self) -> dict[str, EndpointTraffic]:
+        """What all workers know of each listed endpoint; absent where not known."""
+        seen = {name: self._allotment.traffic(key) for name, key in self._keys.items()}
+        return {name: one for name, one in seen.items() if one is not None}
+
+    def worked(self, endpoint_id: str, *, worked_at: float | None, looked_at: float) -> None:
+        """See ``control.reconciler.ports.Gateways``."""
+        if (key := self._keys.get(endpoint_id)) is not None:
+            self._allotment.worked(key, worked_at=worked_at, looked_at=looked_at)
 
     def _empty(self, row: int) -> None:
         first = self._layout.row_at(row)

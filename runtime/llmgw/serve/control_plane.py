@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from llmgw.api.ports import Control
 from llmgw.config.settings import ServerSettings, TlsFiles
@@ -16,7 +16,7 @@ from llmgw.control.catalog.live import LiveCatalog
 from llmgw.control.leadership.elector import SoleLeader
 from llmgw.control.reconciler import options
 from llmgw.control.reconciler.loop import Reconciler
-from llmgw.control.reconciler.ports import Rooms
+from llmgw.control.reconciler.ports import Gateways, Rooms
 from llmgw.domain import catalog_rules
 from llmgw.domain.routes import RouteTable
 from llmgw.errors import AlreadyHeld
@@ -71,6 +71,10 @@ class ControlPlane:
             service, connections=connections, address=settings.agent_listen, tls=tls
         )
         self._tasks = Tasks(owner="control")
+
+    def join(self, gateways: Gateways) -> Callable[[], None]:
+        """Hear what the gateways see, until what is returned is called."""
+        return self.reconciler.join(gateways)
 
     async def start(self) -> int:
         """Listen for agents and begin the passes; the port that agents dial."""

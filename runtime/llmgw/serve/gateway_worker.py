@@ -13,6 +13,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -25,8 +26,10 @@ from llmgw.kit.tasks import Tasks
 from llmgw.serve import messages
 from llmgw.serve.link import Link, LinkListener
 from llmgw.serve.liveroutes import LiveRoutes
-from llmgw.serve.messages import AskFigures, Configure, Figures, Hello, Routes, Serving
+from llmgw.serve.messages import AskFigures, Configure, Figures, Hello, Routes, Serving, Wanted
+from llmgw.serve.siblings import Siblings
 from llmgw.serve.signals import StopAsked
+from llmgw.serve.wishes import Wishes
 
 _log = logs.get(__name__)
 
@@ -40,6 +43,10 @@ class CarriesRequests(Protocol):
 
     def figures(self) -> tuple[Sample, ...]:
         """Its metrics of this moment."""
+        ...
+
+    def receipt(self, request_id: str) -> bytes | None:
+        """What is told of a request that ended here."""
         ...
 
     async def drain(self, grace_s: float, *, delay_s: float) -> None:
@@ -57,12 +64,28 @@ SOCKETS = "worker-*.sock"
 _COLLECT_ABOVE = 10_000
 """Objects made before the collector looks: the hot path makes few cycles, and looking costs."""
 
-MakeGateway = Callable[[Configure, LiveRoutes], CarriesRequests]
+
+@dataclass(frozen=True, slots=True)
+class Ties:
+    """What joins a worker's gateway with the server and with other workers."""
+
+    routes: LiveRoutes
+    wishes: Wishes
+    siblings: Siblings
+
+
+MakeGateway = Callable[[Configure, Ties], CarriesRequests]
 
 
 def socket_path(run_dir: Path, *, pid: int) -> Path:
     """Where the worker ``pid`` waits for the next server."""
     return run_dir / SOCKETS.replace("*", str(pid))
+
+
+def pid_of(path: Path) -> int | None:
+    """Whose socket in the run folder this is."""
+    _, _, number = path.stem.rpartition("-")
+    return int(number) if number.isdecimal() else None
 
 
 class Worker:
@@ -76,6 +99,8 @@ class Worker:
         self._run_dir = run_dir
         self._make_gateway = make_gateway
         self._routes = LiveRoutes()
+        self._wishes = Wishes(on_change=self._tell_wishes)
+        self._siblings = Siblings(run_dir, find=self._receipt)
         self._tasks = Tasks(owner="worker")
         self._stop = StopAsked()
         self._link: Link | None = None
@@ -94,6 +119,7 @@ class Worker:
         finally:
             door.close()
             await self._end()
+            self._siblings.close()
             await self._tasks.close()
 
     def _take(self, link: Link) -> None:
@@ -103,6 +129,8 @@ class Worker:
             old.close()
         link.start(on_packet=self._received, on_closed=lambda: self._lost(link))
         self._send(self._hello(), fds=(self._listener.fileno(),))
+        if self._wishes.models:
+            self._tell_wishes()
 
     def _hello(self) -> Hello:
         pid, configured = os.getpid(), self._configured
@@ -157,7 +185,9 @@ class Worker:
 
     async def _start(self, configured: Configure) -> None:
         try:
-            self._gateway = self._make_gateway(configured, self._routes)
+            ties = Ties(routes=self._routes, wishes=self._wishes, siblings=self._siblings)
+            self._gateway = self._make_gateway(configured, ties)
+            self._siblings.open()
             await self._gateway.start([self._listener])
         except Exception as error:  # noqa: BLE001 - the edge: said, then the process ends
             _log.error("gateway_not_started", error=str(error), exc=error)
@@ -182,6 +212,12 @@ class Worker:
     def _tell_figures(self) -> None:
         if self._gateway is not None:
             self._send(Figures(samples=self._gateway.figures()))
+
+    def _tell_wishes(self) -> None:
+        self._send(Wanted(models=self._wishes.models))
+
+    def _receipt(self, request_id: str) -> bytes | None:
+        return self._gateway.receipt(request_id) if self._gateway is not None else None
 
     def _send(self, message: messages.Message, *, fds: tuple[int, ...] = ()) -> None:
         if self._link is not None:

@@ -13,6 +13,7 @@ from llmgw.gateway.request_log import RequestLog
 from llmgw.gateway.server import Doors, Gateway, Place
 from llmgw.kit import logs
 from llmgw.kit.clock import SystemClock
+from llmgw.serve.gateway_worker import Ties
 from llmgw.serve.messages import Configure
 from llmgw.serve.publishing import PublisherLock
 
@@ -41,7 +42,7 @@ def make(
     )
 
 
-def of_worker(configured: Configure, routes: RouteSource) -> Gateway:
+def of_worker(configured: Configure, ties: Ties) -> Gateway:
     """That of a worker, with its row on the board that all workers of the host share.
 
     Raises ``Invalid`` when the board is not there.
@@ -51,6 +52,11 @@ def of_worker(configured: Configure, routes: RouteSource) -> Gateway:
     place = Place(
         board=LoadBoard.attached(board, row=configured.row, now=clock.monotonic),
         is_publisher=PublisherLock(board.parent),
+        siblings=ties.siblings,
     )
-    doors = Doors(admission=settings.admission, on_demand=settings.on_demand)
-    return make(router=settings.router, log=settings.log, routes=routes, place=place, doors=doors)
+    doors = Doors(
+        admission=settings.admission, on_demand=settings.on_demand, load_requests=ties.wishes
+    )
+    return make(
+        router=settings.router, log=settings.log, routes=ties.routes, place=place, doors=doors
+    )

@@ -75,7 +75,13 @@ class Figures(msgspec.Struct, tag="figures", frozen=True):
     samples: tuple[Sample, ...]
 
 
-Message = Hello | Configure | Routes | Serving | AskFigures | Figures
+class Wanted(msgspec.Struct, tag="wanted", frozen=True):
+    """From a worker: the models that its requests wait for, all of them."""
+
+    models: frozenset[str]
+
+
+Message = Hello | Configure | Routes | Serving | AskFigures | Figures | Wanted
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Message)

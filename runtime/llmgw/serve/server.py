@@ -62,6 +62,10 @@ class ControlPlaneLike(Protocol):
         """Whether agents must show certificates."""
         ...
 
+    def join(self, gateways: Workers) -> Callable[[], None]:
+        """Hear what the workers see, until what is returned is called."""
+        ...
+
     async def start(self) -> int:
         """Listen for agents; the port."""
         ...
@@ -126,6 +130,8 @@ class Server:
         stopping = settings.gateway
         grace_s = stopping.drain_delay_s + stopping.shutdown_grace_s
         parts.push_async_callback(workers.close, grace_s=grace_s)
+        if control is not None:
+            parts.callback(control.join(workers))
         admin = AdminListener(
             admin_port,
             readiness=RoutesReadiness(routes.current),

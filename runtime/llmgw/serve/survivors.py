@@ -8,7 +8,7 @@ from pathlib import Path
 
 from llmgw.errors import LlmgwError, Unavailable, Unreachable
 from llmgw.kit import logs
-from llmgw.serve import gateway_worker, worker_process
+from llmgw.serve import gateway_worker, siblings, worker_process
 from llmgw.serve.worker_process import WorkerProcess
 
 _GREET_S = 2.0
@@ -23,6 +23,7 @@ async def find(run_dir: Path) -> list[WorkerProcess]:
     Only who holds the lock of the folder may call it: a worker follows whoever came last.
     """
     found = await asyncio.gather(*(_introduced(path) for path in _sockets(run_dir)))
+    _forget_siblings_of_the_dead(run_dir)
     return [worker for worker in found if worker is not None]
 
 
@@ -46,6 +47,13 @@ async def reap(run_dir: Path, *, grace_s: float) -> int:
 
 def _sockets(run_dir: Path) -> list[Path]:
     return sorted(run_dir.glob(gateway_worker.SOCKETS))
+
+
+def _forget_siblings_of_the_dead(run_dir: Path) -> None:
+    living = {gateway_worker.pid_of(path) for path in _sockets(run_dir)}
+    for path in run_dir.glob(siblings.SOCKETS):
+        if gateway_worker.pid_of(path) not in living:
+            _forget(path)
 
 
 async def _introduced(path: Path) -> WorkerProcess | None:

@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -28,6 +28,7 @@ from llmgw.serve.messages import (
     Hello,
     Routes,
     Serving,
+    Wanted,
     WorkerSettings,
 )
 
@@ -46,6 +47,8 @@ class WorkerProcess:
         self.table_number: int | None = None
         self.row: int | None = None
         self.figures: tuple[Sample, ...] = ()
+        self.on_news: Callable[[], None] | None = None
+        self._asked: frozenset[str] = frozenset()
         self._child = child
         self._link = link
         self._greeted = asyncio.Event()
@@ -62,6 +65,11 @@ class WorkerProcess:
     def is_adopted(self) -> bool:
         """Started by an earlier server."""
         return self._child is None
+
+    @property
+    def asked(self) -> frozenset[str]:
+        """The models that its requests wait for; a worker that has ended waits for none."""
+        return frozenset() if self._gone.is_set() else self._asked
 
     def configure(self, settings: WorkerSettings, *, board: Path, row: int) -> None:
         """Tell a fresh worker how to serve; ``row`` of the board is its own until it has ended."""
@@ -152,11 +160,19 @@ class WorkerProcess:
         elif isinstance(message, Serving):
             self.table_number = message.table_number
             self._serving.set()
+            self._tell_news()
+        elif isinstance(message, Wanted):
+            self._asked = message.models
+            self._tell_news()
         elif isinstance(message, Figures):
             self.figures = message.samples
             self._told.set()
         for fd in fds:
             os.close(fd)
+
+    def _tell_news(self) -> None:
+        if self.on_news is not None:
+            self.on_news()
 
     def _send(self, message: messages.Message) -> None:
         self._link.send(subject=messages.subject(message), body=messages.encode(message))

@@ -13,12 +13,13 @@ import random
 import signal
 import socket
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from llmgw import __version__
 from llmgw.domain.routes import RouteTable
+from llmgw.domain.traffic import Traffic
 from llmgw.errors import Internal
 from llmgw.gateway import board_layout, families
 from llmgw.kit import logs, metrics
@@ -26,7 +27,7 @@ from llmgw.kit.addresses import Address
 from llmgw.kit.backoff import Backoff
 from llmgw.kit.metrics import Sample
 from llmgw.kit.tasks import Tasks
-from llmgw.serve import listeners, survivors, worker_process
+from llmgw.serve import listeners, siblings, survivors, worker_process
 from llmgw.serve.boards import HostBoard
 from llmgw.serve.figure_book import FigureBook
 from llmgw.serve.messages import WorkerSettings
@@ -82,6 +83,7 @@ class Workers:
         self._tasks = Tasks(owner="workers")
         self._seats: list[_Seat] = []
         self._leaving: set[WorkerProcess] = set()
+        self._on_news: list[Callable[[], None]] = []
 
     async def start(self) -> str:
         """Take over what lives, start what is missing; returns the address once all of them serve.
@@ -116,9 +118,27 @@ class Workers:
         for worker in (*self._living(), *self._leaving):
             worker.publish(table)
 
-    def inflight(self) -> dict[str, int]:
-        """Requests under way at each endpoint, of all workers; absent where that is not known."""
-        return self._board.inflight() if self._board is not None else {}
+    def traffic(self) -> Traffic:
+        """See ``control.reconciler.ports.Gateways``."""
+        workers = (*self._living(), *self._leaving)
+        number = self._table.number
+        return Traffic(
+            endpoints=self._board.traffic() if self._board is not None else {},
+            asked=frozenset[str]().union(*(worker.asked for worker in workers)),
+            # One without a row counts elsewhere, so nothing is known of what it has under way.
+            has_latest_table=bool(workers)
+            and all(one.row is not None and one.table_number == number for one in workers),
+        )
+
+    def subscribe(self, on_news: Callable[[], None]) -> Callable[[], None]:
+        """See ``control.reconciler.ports.Gateways``."""
+        self._on_news.append(on_news)
+        return lambda: self._on_news.remove(on_news)
+
+    def worked(self, endpoint_id: str, *, worked_at: float | None, looked_at: float) -> None:
+        """See ``control.reconciler.ports.Gateways``."""
+        if self._board is not None:
+            self._board.worked(endpoint_id, worked_at=worked_at, looked_at=looked_at)
 
     async def metrics_page(self) -> str:
         """See ``api.ports.MetricsPage``: of all workers, those that ended included."""
@@ -214,6 +234,7 @@ class Workers:
         if worker is None:
             worker = seat.current = self._spawned(seat.listener)
         seat.current = worker
+        worker.on_news = self._tell_news
         worker.publish(self._table)
         await worker.served(within_s=_SERVE_S)
         _log.info(
@@ -256,11 +277,16 @@ class Workers:
     async def _end(self, worker: WorkerProcess, *, grace_s: float) -> None:
         """Have it drain and end; then, and only then, somebody else may empty its row."""
         await survivors.end(worker, grace_s=grace_s)
+        siblings.forget(self._run_dir, pid=worker.pid)
         self._figures.note(worker.pid, worker.figures)
         self._figures.end(worker.pid)
         if self._board is not None and worker.row is not None:
             self._board.free_row(worker.row)
             worker.row = None
+
+    def _tell_news(self) -> None:
+        for on_news in tuple(self._on_news):
+            on_news()
 
     def _dismiss(self, seat: _Seat) -> None:
         worker, seat.current = seat.current, None

@@ -27,7 +27,7 @@ def impatient(stage):
 def eject(stage):
     """Whoever scrapes found that the engine makes no progress."""
     [live] = stage.gateway._registry.all()
-    live.seat.eject()
+    live.seat.eject(1.0, is_stalled=True)
 
 
 async def test_stream_of_a_stuck_engine_is_cut_with_an_error_event(impatient):

@@ -31,15 +31,19 @@ def board(tmp_path):
     return board
 
 
+def inflight(board):
+    return {name: seen.inflight for name, seen in board.traffic().items()}
+
+
 def test_what_a_dead_worker_had_under_way_is_under_way_no_more(board):
     rows = [board.seat_row(), board.seat_row()]
     dying, living = (worker(board, row).seat("a", _URL) for row in rows)
     for _ in range(50):
         dying.take()
     living.take()
-    assert board.inflight() == {"a": 51}
+    assert inflight(board) == {"a": 51}
     board.free_row(rows[0])
-    assert (board.inflight(), living.inflight, living.reserved) == ({"a": 1}, 1, 1)
+    assert (inflight(board), living.inflight, living.reserved) == ({"a": 1}, 1, 1)
 
 
 def test_a_successor_gets_the_row_that_became_free(board):
@@ -63,17 +67,17 @@ def test_the_next_server_keeps_what_living_workers_count_and_drops_the_rest(tmp_
     dead.take()
     following = HostBoard.opened(tmp_path, rows=[rows[0]])
     following.list(table("a", "b"))
-    assert following.inflight() == {"a": 1, "b": 0}
+    assert inflight(following) == {"a": 1, "b": 0}
     assert following.seat_row() == rows[1]
     living.give_back(handle)
-    assert following.inflight() == {"a": 0, "b": 0}
+    assert inflight(following) == {"a": 0, "b": 0}
 
 
 def test_without_living_workers_the_board_begins_anew(tmp_path, board):
     worker(board, board.seat_row()).seat("a", _URL).take()
     following = HostBoard.opened(tmp_path)
     following.list(table("a"))
-    assert following.inflight() == {"a": 0}
+    assert inflight(following) == {"a": 0}
 
 
 def test_a_board_that_somebody_removed_is_made_anew(tmp_path, board):
@@ -81,7 +85,7 @@ def test_a_board_that_somebody_removed_is_made_anew(tmp_path, board):
     board.path.unlink()
     following = HostBoard.opened(tmp_path, rows=[row])
     following.list(table("a"))
-    assert following.inflight() == {"a": 0}
+    assert inflight(following) == {"a": 0}
 
 
 def test_boards_of_other_layouts_are_removed(tmp_path):
@@ -99,7 +103,7 @@ def test_more_endpoints_than_slots_are_said_once(tmp_path, board):
         board.list(many)
         board.list(many)
     assert [event for event, _ in events] == ["board_full"]
-    assert len(board.inflight()) == board_layout.SLOTS - 1, "one is kept for the one that left"
+    assert len(board.traffic()) == board_layout.SLOTS - 1, "one is kept for the one that left"
 
 
 def test_a_folder_that_cannot_be_made_is_refused_with_its_name(tmp_path):

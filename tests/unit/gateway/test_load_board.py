@@ -194,7 +194,7 @@ def test_a_publisher_that_died_over_its_writing_is_followed_by_one_that_is_read(
 
 
 def test_an_ejected_endpoint_is_so_for_every_worker(seats):
-    seats[0].eject()
+    seats[0].eject(1.0, is_stalled=False)
     assert seats[1].is_ejected
     seats[0].readmit()
     assert not seats[1].is_ejected
@@ -238,7 +238,7 @@ def test_a_slot_that_is_another_endpoints_now_is_not_touched_by_a_late_end(host,
     kept = reused.take()
     late.give_back(handle)
     late.take()
-    late.eject()
+    late.eject(1.0, is_stalled=False)
     assert (reused.inflight, reused.reserved, fresh.inflight) == (1, 1, 0)
     assert not reused.is_ejected
     reused.give_back(kept)
@@ -255,7 +255,7 @@ def _take_all_slots(host):
 
 def test_figures_of_the_endpoint_before_are_not_those_of_the_next(host, seats):
     scrape(seats[0], running=7)
-    seats[0].eject()
+    seats[0].eject(1.0, is_stalled=False)
     host.list(_B)
     host.clock.advance(60)
     _take_all_slots(host)
@@ -291,7 +291,7 @@ def test_an_endpoint_that_comes_back_in_time_has_its_slot_and_its_count_again(ho
 def test_a_server_that_comes_later_goes_on_with_the_slots_as_they_are(host, seats):
     seats[0].take()
     later = Allotment(host.words, Layout(), keep_s=60)
-    assert later.inflight(seats[0].key) == 1
+    assert later.traffic(seats[0].key).inflight == 1
     assert later.hold(seats[0].key, now=0) == seats[0].slot
 
 
@@ -309,8 +309,8 @@ def test_an_endpoint_without_a_slot_is_counted_by_its_worker_alone(host):
 
 
 def test_an_endpoint_without_requests_says_so_and_a_stranger_says_nothing(host, seats):
-    assert host.allotment.inflight(seats[0].key) == 0
-    assert host.allotment.inflight(12345) is None
+    assert host.allotment.traffic(seats[0].key).inflight == 0
+    assert host.allotment.traffic(12345) is None
 
 
 def test_a_worker_alone_reuses_slots_of_endpoints_that_left():
@@ -328,3 +328,38 @@ def test_a_board_of_another_layout_is_refused(tmp_path):
     mmapboard.created(board_layout.path(tmp_path), count=64)
     with pytest.raises(Invalid, match="bytes, not"):
         LoadBoard.attached(board_layout.path(tmp_path), row=0, now=FakeClock().monotonic)
+
+
+def test_the_server_sees_what_all_workers_have_under_way_and_what_is_left_alone(host, seats):
+    key = board_layout.key_of(*_A)
+    unused = host.allotment.traffic(key)
+    assert (unused.inflight, unused.last_used_at, unused.ejected_at) == (0, None, None)
+    host.clock.advance(5)
+    seats[0].take()
+    seats[1].take()
+    seats[1].eject(host.clock.monotonic() + 3, is_stalled=True)
+    used = host.allotment.traffic(key)
+    assert (used.inflight, used.last_used_at) == (2, host.clock.monotonic())
+    assert (used.ejected_at, used.is_stalled) == (host.clock.monotonic() + 3, True)
+    seats[0].readmit()
+    assert host.allotment.traffic(key).ejected_at is None
+    assert host.allotment.traffic(board_layout.key_of(*_B)) is None
+
+
+def test_an_endpoint_that_nobody_used_has_no_last_use_after_a_restart_either(host, seats):
+    """Zero would look like an engine that has been idle for years."""
+    seats[0].take()
+    restarted = Allotment(host.words, Layout(), keep_s=60)
+    assert restarted.traffic(board_layout.key_of(*_A)).last_used_at is not None
+    fresh = Allotment(mmapboard.in_memory(Layout().words), Layout())
+    fresh.agree([board_layout.key_of(*_A)], now=0.0)
+    assert fresh.traffic(board_layout.key_of(*_A)).last_used_at is None
+
+
+def test_what_an_agent_saw_is_seen_by_every_worker(host, seats):
+    assert (seats[0].worked_at, seats[0].looked_at) == (None, None)
+    key = board_layout.key_of(*_A)
+    host.allotment.worked(key, worked_at=None, looked_at=4.0)
+    assert [(one.worked_at, one.looked_at) for one in seats] == [(None, 4.0)] * 2
+    host.allotment.worked(key, worked_at=3.5, looked_at=8.0)
+    assert [(one.worked_at, one.looked_at) for one in seats] == [(3.5, 8.0)] * 2

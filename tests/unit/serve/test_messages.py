@@ -10,7 +10,7 @@ from llmgw.config.entering import AdmissionSettings, OnDemandSettings
 from llmgw.config.settings import GatewaySettings, LogSettings
 from llmgw.domain.routes import Endpoint, EndpointState, ModelState, RoutedModel, RouteTable
 from llmgw.serve import messages
-from llmgw.serve.messages import Configure, Hello, Routes, Serving, WorkerSettings
+from llmgw.serve.messages import Configure, Hello, Routes, Serving, Wanted, WorkerSettings
 
 TABLE = RouteTable(
     number=3,
@@ -31,6 +31,7 @@ TABLE = RouteTable(
         Configure(settings=WorkerSettings(), board="/run/llmgw/board-v1/load", row=3),
         Routes(table=TABLE),
         Serving(table_number=3),
+        Wanted(models=frozenset({"m", "n"})),
     ],
     ids=messages.subject,
 )
