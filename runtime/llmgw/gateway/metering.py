@@ -6,8 +6,8 @@ figures out and ``figures`` makes metrics of them.  Nothing is formatted here.
 
 from __future__ import annotations
 
-import bisect
 import copy
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -148,14 +148,14 @@ class Meter:
     def _record_work(self, exchange: Exchange, tally: Tally) -> None:
         """Count what a request for a model took and cost."""
         attempts = exchange.attempts
-        self._attempt_buckets[bisect.bisect_left(ATTEMPT_EDGES, attempts)] += 1
+        self._attempt_buckets[bisect_left(ATTEMPT_EDGES, attempts)] += 1
         self._attempts += attempts
         total_s = exchange.ended_at - exchange.started_at
-        tally.request_buckets[bisect.bisect_left(REQUEST_EDGES_S, total_s)] += 1
+        tally.request_buckets[bisect_left(REQUEST_EDGES_S, total_s)] += 1
         tally.request_sum_s += total_s
         if exchange.first_byte_at:
             ttft_s = exchange.first_byte_at - exchange.sent_at
-            tally.ttft_buckets[bisect.bisect_left(TTFT_EDGES_S, ttft_s)] += 1
+            tally.ttft_buckets[bisect_left(TTFT_EDGES_S, ttft_s)] += 1
             tally.ttft_sum_s += ttft_s
             tally.outcomes[COMMITTED] = tally.outcomes.get(COMMITTED, 0) + 1
         usage = exchange.usage

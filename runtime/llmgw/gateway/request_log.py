@@ -187,7 +187,11 @@ def _quoted(path: bytes) -> str:
     return json.dumps(path[:_MOST_PATH_BYTES].decode(errors="replace"))
 
 
-@functools.lru_cache(maxsize=4)
 def _stamp(at_ms: int) -> str:
     second, ms = divmod(at_ms, 1000)
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(second))}.{ms:03d}Z"
+    return f"{_begin_of_stamp(second)}{ms:03d}Z"
+
+
+@functools.lru_cache(maxsize=4)
+def _begin_of_stamp(second: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S.", time.gmtime(second))

@@ -19,6 +19,8 @@ _END_OF_HEAD = b"\r\n\r\n"
 _FRAMING_ALLOWANCE = 2
 """Chunk sizes and trailers may make a chunked body this many times as long on the wire."""
 
+_NOBODYS = httptools.HttpRequestParser(object())
+
 
 class RequestReader:
     """The requests of one connection, in their order.
@@ -79,8 +81,8 @@ class RequestReader:
             self._refuse(Code.MALFORMED_REQUEST)
 
     def close(self) -> None:
-        """Give back what is held; the parser refers to this object and would keep it alive."""
-        del self._parser
+        """Give back what is held; the parser refers to this object and must not keep it alive."""
+        self._parser = _NOBODYS
         for exchange in (*self.complete, self.begun):
             if exchange is not None:
                 exchange.forget_content()
