@@ -261,7 +261,9 @@ class Arrival:
         sizes = [one.context_length or 0 for one in owners if one.is_ready]
         if sizes and not any(picking.has_context_for(one, wish) for one in owners if one.is_ready):
             return refusing.too_long(wish.prompt_tokens, max(sizes))
-        return refusing.nobody(self._live_model(), owners, now=self._shared.now())
+        shared = self._shared
+        model = self._live_model()
+        return refusing.nobody(model, owners, now=shared.now(), epoch_at=shared.epoch_at)
 
     def _fall_back(self, reason: str) -> bool:
         """Let another model take it, once; who has waited for room waits no second time."""

@@ -271,7 +271,8 @@ class Dispatch:
     def _end_round(self, owners: tuple[LiveEndpoint, ...], now: float) -> None:
         """Nobody is left to try: answer if nothing was sent yet, else go on after a wait."""
         if not self._exchange.attempts:
-            self._refuse(refusing.nobody(self._model, owners, now=now))
+            epoch_at = self._shared.epoch_at
+            self._refuse(refusing.nobody(self._model, owners, now=now, epoch_at=epoch_at))
             return
         if self._model.fallbacks and self._fall_back(owners, now):
             return

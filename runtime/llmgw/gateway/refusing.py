@@ -26,14 +26,14 @@ class Owner(Protocol):
     breaker: Breaker
 
 
-def nobody(model: RoutedModel, owners: Sequence[Owner], *, now: float) -> Refusal:
-    """Why a request was sent to nobody."""
+def nobody(model: RoutedModel, owners: Sequence[Owner], *, now: float, epoch_at: float) -> Refusal:
+    """Why a request was sent to nobody; the clock of ``now`` began at ``epoch_at``."""
     ready = [one for one in owners if one.is_ready]
     if ready:
         opens_in_s = min(one.breaker.opens_again_in_s(now) for one in ready)
         return Refusal(Code.NO_ENDPOINTS, retry_after_s=max(math.ceil(opens_in_s), 1))
     if model.state is ModelState.LOADING:
-        return loading(model)
+        return loading(model, wall=epoch_at + now)
     if model.state is ModelState.FAILED:
         return Refusal(
             Code.LOAD_FAILED,
@@ -55,9 +55,11 @@ def lacks(model: RoutedModel, capabilities: Sequence[str]) -> Refusal:
     return Refusal(Code.UNSUPPORTED_CAPABILITY, message)
 
 
-def loading(model: RoutedModel) -> Refusal:
-    """An engine of the model is starting."""
-    eta_s = model.retry_after_s
+def loading(model: RoutedModel, *, wall: float) -> Refusal:
+    """An engine of the model is starting; ``wall`` is now, in seconds since 1970."""
+    expected_at = model.ready_expected_at
+    left_s = 0 if expected_at is None else math.ceil(expected_at - wall)
+    eta_s = left_s if left_s > 0 else model.retry_after_s
     message = f"The model is being loaded; come again in about {eta_s} s." if eta_s else ""
     return Refusal(Code.MODEL_LOADING, message, retry_after_s=eta_s or _LOADING_RETRY_AFTER_S)
 

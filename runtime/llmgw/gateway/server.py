@@ -244,6 +244,7 @@ class Gateway:
                 asks_usage=settings.inject_usage,
                 checks_capabilities=settings.check_capabilities,
                 now=self._clock.monotonic,
+                epoch_at=self._clock.wall() - self._clock.monotonic(),
                 new_id=self._new_id,
                 tasks=self._tasks,
                 draw=random.random,

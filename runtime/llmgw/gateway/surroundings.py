@@ -20,7 +20,10 @@ from llmgw.kit.tasks import Tasks
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """See the module; ``draw`` gives random figures in [0, 1)."""
+    """See the module; ``draw`` gives random figures in [0, 1).
+
+    ``epoch_at`` is the second since 1970 at which the clock of ``now`` began.
+    """
 
     settings: DispatchSettings
     registry: Registry
@@ -32,6 +35,7 @@ class Surroundings:
     asks_usage: bool
     checks_capabilities: bool
     now: Callable[[], float]
+    epoch_at: float
     new_id: Callable[[], str]
     tasks: Tasks
     draw: Callable[[], float]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from llmgw.domain.routes import ModelState
@@ -59,6 +61,24 @@ async def test_hold_ends_and_tells_when_to_come_again(stage, wishes):
     assert (answer.status, answer.code, answer["retry-after"]) == (503, "model_loading", "40")
     assert "about 40 s" in answer.error["message"]
     assert wishes.said == ["+m", "-m"]
+
+
+@pytest.mark.parametrize(
+    ("in_s", "told_s"),
+    [(75, {"74", "75"}), (-5, {"10"})],
+    ids=["expected", "overdue"],
+)
+async def test_a_client_is_told_when_the_model_will_probably_serve(stage, in_s, told_s):
+    stage.list_model(
+        MODEL,
+        state=ModelState.LOADING,
+        retry_after_s=10,
+        ready_expected_at=round(time.time() + in_s),
+    )
+    answer = await stage.ask()
+    assert (answer.status, answer.code) == (503, "model_loading")
+    assert answer["retry-after"] in told_s
+    assert f"about {answer['retry-after']} s" in answer.error["message"]
 
 
 async def test_load_that_fails_ends_the_hold_with_its_cause(stage, wishes):
