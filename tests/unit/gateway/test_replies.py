@@ -12,6 +12,8 @@ STATUSES = {
     Code.MISSING_MODEL: 400,
     Code.INVALID_FIELD: 400,
     Code.MALFORMED_REQUEST: 400,
+    Code.CONTEXT_LENGTH_EXCEEDED: 400,
+    Code.UNSUPPORTED_CAPABILITY: 400,
     Code.MODEL_NOT_FOUND: 404,
     Code.NOT_FOUND: 404,
     Code.METHOD_NOT_ALLOWED: 405,
@@ -19,11 +21,14 @@ STATUSES = {
     Code.BODY_TOO_LARGE: 413,
     Code.UNSUPPORTED_MEDIA_TYPE: 415,
     Code.EXPECTATION_FAILED: 417,
+    Code.OVERLOADED: 429,
     Code.HEADERS_TOO_LARGE: 431,
     Code.INTERNAL: 500,
     Code.UPSTREAM_UNREACHABLE: 502,
     Code.UPSTREAM_AUTH_FAILED: 502,
+    Code.STREAM_TRUNCATED: 502,
     Code.MODEL_LOADING: 503,
+    Code.LOAD_FAILED: 503,
     Code.NO_ENDPOINTS: 503,
     Code.DEADLINE_EXCEEDED: 503,
     Code.NO_OWNER_RETURNED: 503,
@@ -43,6 +48,10 @@ def test_every_code_has_a_whole_body(code):
     assert error["request_id"] == "req-1"
     assert error["message"].endswith(".")
     assert answer.content_type == b"application/json"
+
+
+def test_every_code_is_in_the_table():
+    assert STATUSES.keys() == set(Code)
 
 
 @pytest.mark.parametrize(("code", "status"), STATUSES.items())
