@@ -142,6 +142,7 @@ FAMILIES = (
         "Time since the last route table came.",
         merging=Merging.MAX,
     ),
+    Family("llmgw_tasks", _G, "Tasks of workers: a few, and one more for each dial under way."),
     Family("llmgw_worker_up", _G, "1 for each gateway worker that serves.", ("worker",)),
 )
 

@@ -8,6 +8,7 @@ It knows no control plane, store or web framework, so that it stays small.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import signal
@@ -211,7 +212,8 @@ class Worker:
 
     def _tell_figures(self) -> None:
         if self._gateway is not None:
-            self._send(Figures(samples=self._gateway.figures()))
+            tasks = Sample("llmgw_tasks", (), len(asyncio.all_tasks()))
+            self._send(Figures(samples=(*self._gateway.figures(), tasks)))
 
     def _tell_wishes(self) -> None:
         self._send(Wanted(models=self._wishes.models))
