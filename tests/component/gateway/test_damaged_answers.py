@@ -10,11 +10,28 @@ import pytest
 
 from tests.fakes.gateway_stage import ASK
 from tests.fakes.raw_client import post
-from tests.fakes.upstream import CHUNKED, DONE, END, Do, chunk, event, head, stream, whole
+from tests.fakes.upstream import (
+    CHUNKED,
+    DONE,
+    END,
+    EVENTS,
+    Do,
+    chunk,
+    event,
+    head,
+    stream,
+    whole,
+)
 
 HTTP10 = b'POST /v1/completions HTTP/1.0\r\nContent-Length: 13\r\n\r\n{"model":"m"}'
+ASKS = [post(ASK), post({**ASK, "stream": True}), HTTP10]
+"""Of the second the usage is asked for on the quiet, so its stream is written anew."""
+
+EXTRA = b'data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":4}}\n\n'
 SOUND = [
     stream("a", "b"),
+    EVENTS + chunk(event("a")) + chunk(EXTRA) + chunk(DONE) + END,
+    EVENTS + chunk(b": ping\n\n") + chunk(event("a") + EXTRA + DONE) + END,
     whole(b'{"a":1}'),
     CHUNKED + chunk(b"hello") + chunk(b"world") + END,
     head(200) + b"until the close",
@@ -47,7 +64,9 @@ def damaged(answer, draw):
 
 
 def pieces(answer, draw):
-    edges = sorted([0, len(answer), *draw.choices(range(len(answer) + 1), k=draw.randint(0, 4))])
+    edges = sorted(
+        [0, len(answer), *draw.choices(range(len(answer) + 1), k=draw.randint(0, 4))]
+    )
     return [answer[a:b] for a, b in itertools.pairwise(edges)]
 
 
@@ -60,15 +79,17 @@ def is_readable(answer):
     return True
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-async def test_no_damage_leaves_a_client_waiting_or_with_less_than_http(stage, seed, logged_errors):
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+async def test_no_damage_leaves_a_client_waiting_or_with_less_than_http(
+    stage, seed, logged_errors
+):
     draw = random.Random(seed)
     stage.tune(dispatch={"max_attempts": 1}, breaker={"failure_threshold": 1_000_000})
-    engine = await stage.engine()
+    engine = await stage.engine(engine=draw.choice(["", "llamacpp"]))
     for _ in range(150):
         sent = damaged(draw.choice(SOUND), draw)
         engine.once(*pieces(sent, draw), draw.choice([Do.CLOSE, Do.RESET]))
-        client = await stage.send(draw.choice([post(ASK), post(ASK), HTTP10]))
+        client = await stage.send(draw.choice(ASKS))
         answer = await client.answer()
         assert answer.status, sent
         if not is_readable(sent):
