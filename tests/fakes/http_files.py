@@ -71,6 +71,8 @@ class Reply:
     body: Body = field(default_factory=lambda: Plain(b""))
     cut_after: int | None = None
     """So many bytes of the body are sent, then the connection is reset."""
+    has_length: bool = True
+    """Else the end of the connection is the end of the body."""
 
 
 Handler = Callable[[Request], Reply]
@@ -130,6 +132,9 @@ class HttpFiles:
         if status in {206, 416}:
             span = "*" if status == 416 else f"{start}-{reply.body.length - 1}"
             headers["Content-Range"] = f"bytes {span}/{reply.body.length}"
+        if not reply.has_length:
+            del headers["Content-Length"]
+            headers["Connection"] = "close"
         head = [f"HTTP/1.1 {status} X", *(f"{name}: {value}" for name, value in headers.items())]
         writer.write(("\r\n".join(head) + "\r\n\r\n").encode())
         sent, stop = 0, length if reply.cut_after is None else min(length, reply.cut_after)
@@ -143,7 +148,7 @@ class HttpFiles:
             await writer.drain()
             writer.transport.abort()
             return False
-        return True
+        return reply.has_length
 
 
 def _start(request: Request, reply: Reply) -> tuple[int, int]:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from llmgw.agent.discovery import storage
+from llmgw.domain import weights
 from llmgw.domain.nodes import LocalWeights
 
 SUFFIXES = frozenset({".gguf", ".safetensors", ".bin", ".pt", ".pth"})
-_UNFINISHED = (".part", ".partial")
 
 
 def scan(
@@ -34,7 +34,7 @@ def scan(
 
 def _children(folder: Path) -> list[Path]:
     try:
-        return [p for p in folder.iterdir() if not p.name.endswith(_UNFINISHED)]
+        return [p for p in folder.iterdir() if not p.name.endswith(weights.PARTIAL_SUFFIXES)]
     except OSError:
         return []
 

@@ -69,6 +69,8 @@ class Courier:
             await asyncio.to_thread(partial.finish)
         finally:
             partial.close()
+            if not partial.size_bytes:
+                partials.discard(target)
         return Delivered(partial.size_bytes, partial.wanted, partial.validator)
 
     async def _fill(self, request: Request) -> Invalid | None:
