@@ -15,9 +15,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
-import httpx
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from llmgw.gateway import board_layout
 from llmgw.gateway.board import LoadBoard
@@ -290,19 +288,10 @@ NOTHING_UNDER_WAY = (
 """What `/metrics` says of all workers together while nobody asks for anything."""
 
 
-def shown(stage: Stage) -> dict[str, float]:
-    """Each metric of the gateway, summed over its labels."""
-    page = httpx.get(f"{stage.deployment.admin_url}/metrics", timeout=5).raise_for_status().text
-    sums: dict[str, float] = {}
-    for family in text_string_to_metric_families(page):
-        for sample in family.samples:
-            sums[sample.name] = sums.get(sample.name, 0.0) + sample.value
-    return sums
-
-
 async def nothing_is_left(stage: Stage) -> None:
     """No engine works for anybody, no worker counts a request, and none holds a client."""
     assert stage.most_inflight > 0
+    figures = stage.deployment.figures
     for victim in stage.engines:
         for gauge in ("vllm:num_requests_running", "vllm:num_requests_waiting"):
             await asyncio.to_thread(victim.engine.wait_metric, gauge, 0, timeout_s=10)
@@ -317,14 +306,14 @@ async def nothing_is_left(stage: Stage) -> None:
     )
     await asyncio.to_thread(
         until,
-        lambda: not any(shown(stage).get(name) for name in NOTHING_UNDER_WAY),
+        lambda: not any(figures().get(name) for name in NOTHING_UNDER_WAY),
         "metrics of all workers tell of nothing under way",
         within_s=15,
     )
-    figures = shown(stage)
-    assert figures["llmgw_worker_up"] == stage.size.workers
-    assert figures["llmgw_requests_inflight"] == figures["llmgw_endpoint_inflight"] == 0
-    assert figures["llmgw_leases_swept_total"] == 0
+    last = figures()
+    assert last["llmgw_worker_up"] == stage.size.workers
+    assert last["llmgw_requests_inflight"] == last["llmgw_endpoint_inflight"] == 0
+    assert last["llmgw_leases_swept_total"] == 0
 
 
 def told(stage: Stage, crowd: Crowd) -> str:

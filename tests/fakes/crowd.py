@@ -85,6 +85,8 @@ class Habits:
     model: str = "sim"
     tokens: tuple[int, int] = (4, 16)
     """Fewest and most tokens that they ask for."""
+    prompt_bytes: int = 0
+    """Prompts are at least so long; no two of them begin alike."""
     stream_share: float = 0.7
     leave_share: float = 0.1
     """Share of requests whose client goes away, if it has no answer by then."""
@@ -283,11 +285,12 @@ class Crowd:
 
     def _request(self, *, is_stream: bool) -> bytes:
         """A prompt that no other request has."""
+        question = f"{next(self._numbers)} is the question".ljust(self._habits.prompt_bytes, "?")
         asked = {
             "model": self._habits.model,
             "stream": is_stream,
             "max_tokens": self._draw.randint(*self._habits.tokens),
-            "messages": [{"role": "user", "content": f"question {next(self._numbers)}"}],
+            "messages": [{"role": "user", "content": question}],
         }
         body = json.dumps(asked).encode()
         head = (

@@ -21,6 +21,7 @@ from typing import Any
 import httpx
 import pytest
 import yaml
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.fakes.engines import free_port
 
@@ -197,6 +198,15 @@ class Deployment:
         """What the admin API shows of ``nodes``, ``replicas``, ``models`` or ``status``."""
         answer = httpx.get(f"{self.admin_url}/api/v1/{noun}", timeout=5)
         return answer.raise_for_status().json()
+
+    def figures(self) -> dict[str, float]:
+        """Each metric of the gateway, summed over its labels."""
+        page = httpx.get(f"{self.admin_url}/metrics", timeout=5).raise_for_status().text
+        sums: dict[str, float] = {}
+        for family in text_string_to_metric_families(page):
+            for sample in family.samples:
+                sums[sample.name] = sums.get(sample.name, 0.0) + sample.value
+        return sums
 
     def ready(self, model: str) -> list[dict[str, Any]]:
         """The replicas of a model that serve."""

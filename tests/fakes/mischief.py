@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import socket
 from collections.abc import Iterator
@@ -190,6 +191,13 @@ def rss_bytes(pid: int) -> int:
     with contextlib.suppress(OSError):
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES
     return 0
+
+
+def anonymous_bytes(pid: int) -> int:
+    """Memory that a process made itself: neither files that it maps nor what it shares."""
+    rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    (kib,) = re.findall(r"^Anonymous: +(\d+) kB$", rollup, re.MULTILINE)
+    return int(kib) * 1024
 
 
 def open_files(pid: int) -> int:
