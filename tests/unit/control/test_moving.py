@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from llmgw.control.inventory import fleet
-from llmgw.control.reconciler import deciding
+from llmgw.control.reconciler import deciding, explaining
 from llmgw.domain.actions import Drain, Move, Place, Stay, StopShards
 from llmgw.domain.nodes import NodeTarget
 from llmgw.domain.replicas import ReplicaState, ShardState
@@ -53,6 +53,17 @@ def test_what_serves_on_a_draining_node_serves_until_another_one_does():
     on, actions = one_pass(reach(on, ShardState.READY), model())
     assert kinds(actions) == [Drain]
     assert actions[0].replica_id == "m-1"
+
+
+def test_why_a_replacement_has_no_place_is_explained_while_the_old_one_serves():
+    on = cluster(node("n1", flags=DRAINS), replicas=[serving("m-1", on="n1")])
+    on, actions = one_pass(on, model())
+    assert kinds(actions) == [Move]
+    view = explaining.explain("m", snapshot(model(), on=on))
+    (missing,) = (gate for gate in view.gates if gate.name == "missing")
+    assert (missing.is_open, missing.detail) == (True, "0 of 1 run or start")
+    assert (view.want, view.ready) == (1, 1)
+    assert view.profiles[0].nodes[0].reason == "it is draining"
 
 
 def test_replicas_of_one_node_move_one_after_the_other():

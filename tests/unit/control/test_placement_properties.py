@@ -1,4 +1,4 @@
-"""The invariants of placement, over hundreds of random clusters."""
+"""The invariants of placement, over a thousand random clusters each, and slowly over very many."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from tests.fakes import clusters
 from tests.fakes.clusters import NOW
 from tests.fakes.random_clusters import Dice
 
-MANY = settings(max_examples=400, deadline=None, derandomize=True, database=None)
+MANY = settings(max_examples=1000, deadline=None, derandomize=True, database=None)
 SEEDS = st.integers(min_value=0, max_value=2**32)
+VERY_MANY = 20_000
 
 
 def filled(dice, on, models):
@@ -254,6 +255,25 @@ def test_cards_share_one_link_domain_whenever_a_known_one_fits(seed):
                 can = [d for d in domains if len([g for g in free if g.index in d]) >= count]
                 if known and can and count:
                     assert any(set(slot.gpu_indices) <= d for d in domains)
+
+
+PROMISES = (
+    test_replicas_keep_every_rule_of_shape_and_place,
+    test_nothing_is_given_twice_and_no_promise_exceeds_a_total,
+    test_what_is_not_placed_has_a_reason_for_every_node_and_every_profile,
+    test_a_place_is_found_exactly_when_brute_force_finds_one,
+    test_same_snapshot_gives_the_same_decision_in_any_order_of_nodes,
+    test_another_free_node_never_makes_a_model_unplaceable,
+    test_cards_share_one_link_domain_whenever_a_known_one_fits,
+)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("promise", PROMISES, ids=lambda p: p.__name__.removeprefix("test_"))
+def test_it_holds_over_very_many_clusters_too(promise):
+    for seed in range(VERY_MANY):
+        promise.hypothesis.inner_test(seed)
 
 
 @pytest.mark.parametrize("seed", range(3))

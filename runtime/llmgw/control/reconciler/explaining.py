@@ -30,18 +30,20 @@ def explain(name: str, snapshot: Snapshot) -> PlacementView:
         raise Unknown(f"there is no model {name!r} in the catalog")
     states = [r.state for r in snapshot.cluster.replicas.values() if r.model == model.name]
     ready, starting = states.count(ReplicaState.READY), states.count(ReplicaState.STARTING)
+    counting = wanting.counting(snapshot.cluster.replicas.values())
+    running = len(counting.get(model.name, ()))
     space = planning.space(snapshot.cluster, now=snapshot.now, bounds=snapshot.bounds)
     failures = snapshot.cluster.failures.get(model.name)
     outcome = planning.plan(space, model, failures=failures, is_full=True)
     node_ids = [site.node_id for site in space.sites]
     return PlacementView(
         model=model.name,
-        want=wanting.wanted(model, running=ready + starting, asked=snapshot.asked),
+        want=wanting.wanted(model, running=running, asked=snapshot.asked),
         ready=ready,
         starting=starting,
         gates=tuple(
             GateView(name=gate.name, is_open=gate.is_open, detail=gate.detail)
-            for gate in gates.of(model, snapshot, running=ready + starting)
+            for gate in gates.of(model, snapshot, running=running)
         ),
         profiles=tuple(_profile(tried, node_ids) for tried in outcome.tried),
         chosen=None if outcome.placement is None else _chosen(outcome.placement),
