@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from llmgw.agent.discovery import address, gpus, host
+from llmgw.agent.discovery.address import Identity
 from llmgw.agent.discovery.infiniband import Hca
 from llmgw.agent.discovery.scan import EnginesHere, Files, Hardware, Scanner
 from llmgw.agent.engines import programs
@@ -19,6 +20,7 @@ from llmgw.agent.install.builds import Builds
 from llmgw.agent.install.examining import Examiner
 from llmgw.agent.install.standing import EngineWatch
 from llmgw.agent.install.tools import Tools
+from llmgw.agent.supervisor import holdings
 from llmgw.config.settings import AgentSettings, EnginesSettings
 from llmgw.domain.nodes import Gpu
 from llmgw.errors import LlmgwError
@@ -38,9 +40,15 @@ class Inventory:
     failures: tuple[str, ...]
     """What could not be read, one sentence each; the rest is whole."""
 
+    warnings: tuple[str, ...] = ()
+    """What somebody should know, though nothing is kept from the machine for that."""
+
+    held: frozenset[int] = frozenset()
+    """Cards that engines of this node's agent hold."""
+
     def problems(self, gpu: Gpu) -> tuple[str, ...]:
-        """Why a card would not be used now; an engine of ours on it would count as foreign here."""
-        foreign = gpus.foreign_memory(gpu, held_indices=())
+        """Why a card would not be used now."""
+        foreign = gpus.foreign_memory(gpu, held_indices=self.held)
         return gpu.problems if foreign is None else (*gpu.problems, foreign)
 
 
@@ -79,12 +87,12 @@ def _watch(settings: AgentSettings, *, environ: Mapping[str, str]) -> EngineWatc
     return EngineWatch(
         builds=builds,
         examiner=lambda: Examiner(builds=builds, host=host.read(), tools=tools),
-        opted_out=_named_programs(settings.engines),
+        opted_out=named_programs(settings.engines),
         clock=tools.clock,
     )
 
 
-def _named_programs(engines: EnginesSettings) -> tuple[str, ...]:
+def named_programs(engines: EnginesSettings) -> tuple[str, ...]:
     """The engines whose program the settings name."""
     named = {
         "llamacpp": engines.llamacpp.bin,
@@ -96,15 +104,12 @@ def _named_programs(engines: EnginesSettings) -> tuple[str, ...]:
 
 def take(settings: AgentSettings, *, environ: Mapping[str, str]) -> Inventory:
     """Read everything now; never fails for a part of the machine."""
+    who, failures = _who(settings)
+    if who is not None:
+        settings = replace(settings, mgmt_interface=who.mgmt_interface)
     looking = scanner(settings, environ=environ)
     files, hardware = looking.files(), looking.hardware()
-    failures = hardware.failures
-    who = None
-    if settings.mgmt_addr or settings.server:
-        try:
-            who = address.identity(settings, hostname=settings.hostname)
-        except LlmgwError as error:
-            failures = (*failures, error.message)
+    held, unseen = _held(Path(settings.supervisor.work_dir))
     return Inventory(
         node_id=settings.node_id,
         hostname=settings.hostname,
@@ -113,8 +118,29 @@ def take(settings: AgentSettings, *, environ: Mapping[str, str]) -> Inventory:
         hardware=hardware,
         files=files,
         engines=looking.engines(),
-        failures=failures,
+        failures=(*hardware.failures, *failures),
+        warnings=(*hardware.warnings, *unseen),
+        held=held,
     )
+
+
+def _who(settings: AgentSettings) -> tuple[Identity | None, tuple[str, ...]]:
+    """Where the node is reached, once its settings say enough; else nothing, or why not."""
+    if not settings.mgmt_addr and not settings.server:
+        return None, ()
+    try:
+        return address.identity(settings, hostname=settings.hostname), ()
+    except LlmgwError as error:
+        return None, (error.message,)
+
+
+def _held(folder: Path) -> tuple[frozenset[int], tuple[str, ...]]:
+    """Cards of our own engines, and what to say where nobody lets us look."""
+    try:
+        return holdings.held_cards(folder), ()
+    except OSError as error:
+        unseen = f"{folder} cannot be read ({error.strerror}): engines of ours look like others'"
+        return frozenset(), (unseen,)
 
 
 def document(inventory: Inventory) -> dict[str, Any]:
@@ -129,30 +155,31 @@ def document(inventory: Inventory) -> dict[str, Any]:
             "host": _known(dataclasses.asdict(hardware.around.host)),
             "memory_total_mb": hardware.memory_total_mb,
             "source": hardware.cards.source,
-            "gpus": [_gpu(gpu, inventory.problems(gpu)) for gpu in hardware.cards.gpus],
+            "gpus": [_gpu(gpu, inventory) for gpu in hardware.cards.gpus],
             "hcas": [_hca(hca) for hca in hardware.around.hcas],
             "fabrics": [_known(dataclasses.asdict(check)) for check in hardware.around.fabrics],
             "storage": [dataclasses.asdict(space) for space in inventory.files.storage],
             "weights": [dataclasses.asdict(weights) for weights in inventory.files.weights],
             "engines": dict(inventory.engines.versions),
             "engine_installs": [dataclasses.asdict(i) for i in inventory.engines.installs],
-            "warnings": list(hardware.warnings),
+            "warnings": list(inventory.warnings),
             "failures": list(inventory.failures),
         }
     )
 
 
-def _gpu(gpu: Gpu, problems: tuple[str, ...]) -> dict[str, Any]:
+def _gpu(gpu: Gpu, inventory: Inventory) -> dict[str, Any]:
     fields = dataclasses.asdict(gpu)
     health = _known(
         {
             "ecc_errors": fields.pop("ecc_errors"),
             "temperature_c": fields.pop("temperature_c"),
-            "problems": list(problems),
+            "problems": list(inventory.problems(gpu)),
         }
     )
     del fields["problems"]
-    return {**_known(fields), "class": gpu.gpu_class, "health": health}
+    is_held = gpu.index in inventory.held
+    return {**_known(fields), "class": gpu.gpu_class, "is_held": is_held, "health": health}
 
 
 def _hca(hca: Hca) -> dict[str, Any]:

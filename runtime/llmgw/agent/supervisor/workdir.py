@@ -42,10 +42,7 @@ class WorkDir:
 
     def state_files(self) -> dict[str, Path]:
         """Every state file by the shard that its name tells."""
-        return {
-            path.name[len(_PREFIX) : -len(_SUFFIX)]: path
-            for path in sorted(self.path.glob(f"{_PREFIX}*{_SUFFIX}"))
-        }
+        return state_files(self.path)
 
     def close(self) -> None:
         """Let go of the lock."""
@@ -65,3 +62,11 @@ class WorkDir:
                 "stop that one, or set supervisor.work_dir to a folder of its own"
             )
         filelocks.sign(self._lock)
+
+
+def state_files(folder: Path) -> dict[str, Path]:
+    """The state files of an agent's folder, by the shard that each one's name tells."""
+    return {
+        path.name[len(_PREFIX) : -len(_SUFFIX)]: path
+        for path in sorted(folder.glob(f"{_PREFIX}*{_SUFFIX}"))
+    }
