@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from llmgw.errors import Invalid, SettingsInvalid
 from llmgw.simulator import machines
 
+DESCRIBED = sorted((Path(__file__).parents[2] / "data" / "nodes").glob("*.json"))
 CARD = {"index": 0, "uuid": "x", "name": "NVIDIA L40S", "memory_total_mib": 46068}
 
 
@@ -39,6 +41,15 @@ def test_every_machine_that_comes_along_can_be_simulated():
     assert h100.gpus[0].nvlink_peers == (1, 2, 3, 4, 5, 6, 7)
     assert len(h100.fabrics[0].hcas) == 8
     assert all(facts.memory_total_mb and facts.engines_probed for facts in made.values())
+
+
+@pytest.mark.parametrize("file", DESCRIBED, ids=lambda file: file.stem)
+def test_a_described_machine_can_be_simulated_as_it_is(file):
+    (machine,) = machines.load([str(file)])
+    golden = json.loads(file.read_text())["facts"]
+    assert len(machine.facts.gpus) == len(golden.get("gpus", ()))
+    node = machines.node(machine, number=1, prefix="sim", serves=True)
+    assert [gpu.name for gpu in node.gpus] == [gpu["name"] for gpu in golden.get("gpus", ())]
 
 
 def test_what_a_description_leaves_out_is_unknown(tmp_path):
