@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from llmgw.domain.deeds import Deed
 from llmgw.domain.nodes import HeartbeatFacts, NodeFacts, Storage
 from llmgw.errors import Invalid, Unknown
 
@@ -38,6 +39,24 @@ class FakeOrders:
         if source not in self.logs:
             raise Unknown(f"no log {source!r}")
         return self.logs[source][-lines:]
+
+
+class FakeUpkeep:
+    """Notes what it is told; ``kept`` are paths that stay, with the reason."""
+
+    def __init__(self):
+        self.asked = []
+        self.kept = {}
+
+    def remove_weights(self, paths, *, on_done):
+        self.asked.append(("remove_weights", paths))
+        on_done(
+            tuple(Deed(p, is_done=p not in self.kept, detail=self.kept.get(p, "")) for p in paths)
+        )
+
+    def provision(self, wants, *, on_done):
+        self.asked.append(("provision", wants))
+        on_done(tuple(Deed(want.engine, is_done=True) for want in wants))
 
 
 class FakeFacts:

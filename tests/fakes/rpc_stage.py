@@ -16,7 +16,7 @@ from llmgw.control.agents.service import AgentService, Streams
 from llmgw.control.agents.turned_away import TurnedAway
 from llmgw.kit.clock import SystemClock
 from llmgw.rpc import authority
-from tests.fakes.agent_parts import FakeFacts, FakeOrders
+from tests.fakes.agent_parts import FakeFacts, FakeOrders, FakeUpkeep
 from tests.fakes.fleet_parts import FakeFleet, FakeLeadership
 
 
@@ -77,7 +77,10 @@ class ControlPlane:
         self.turned_away = TurnedAway(clock=SystemClock())
         questions = LogQuestions(answer_s=1.0)
         self.dispatcher = Dispatcher(
-            connections=self.connections, leadership=self.leadership, questions=questions
+            connections=self.connections,
+            leadership=self.leadership,
+            questions=questions,
+            answer_s=1.0,
         )
         self.service = AgentService(
             fleet=self.fleet,
@@ -112,9 +115,17 @@ class Agent:
     """One agent with orders and facts faked."""
 
     def __init__(
-        self, *servers, node_id="node01", tls=None, heartbeat_s=0.05, clock=None, **settings
+        self,
+        *servers,
+        node_id="node01",
+        tls=None,
+        heartbeat_s=0.05,
+        clock=None,
+        has_upkeep=True,
+        **settings,
     ):
         self.orders = FakeOrders()
+        self.upkeep = FakeUpkeep()
         self.facts = FakeFacts(node_id)
         self.session = Session(
             SessionSettings(
@@ -122,6 +133,7 @@ class Agent:
             ),
             facts=self.facts,
             orders=self.orders,
+            upkeep=self.upkeep if has_upkeep else None,
             clock=clock,
         )
 

@@ -1,24 +1,35 @@
 """Carries out what the control plane says: turns each message into a call of the orders port.
 
 An order of an older leader than the newest that this node has seen is refused. Whatever one message
-does, the stream goes on: a bad one is logged, an unknown one counted.
+does, the stream goes on: what is refused is answered with the reason, an unknown one counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from llmgw.agent.node_ports import ShardOrders
+from llmgw.agent.node_ports import NodeUpkeep, ShardOrders
 from llmgw.agent.outbox import Outbox
+from llmgw.domain.deeds import Deed, OrderReply
 from llmgw.domain.replicas import ShardReport, ShardState
-from llmgw.errors import LlmgwError, Standby, Unknown
+from llmgw.errors import LlmgwError, Standby, Unknown, Unsupported
 from llmgw.kit import logs
-from llmgw.rpc import wire_shards
+from llmgw.rpc import wire_orders, wire_shards
 from llmgw.rpc.v1 import agent_pb2 as pb
 
 DEFAULT_LINES = 200
 MAX_LINES = 2000
+
+_SUBJECTS: Mapping[str, Callable[[Any], Sequence[str]]] = {
+    "start": lambda order: (order.shard_id,),
+    "stop": lambda order: (order.shard_id,),
+    "drain": lambda order: (order.shard_id,),
+    "remove_weights": lambda order: tuple(order.paths),
+    "provision": lambda order: tuple(f"{one.engine} {one.version}" for one in order.engines),
+}
+"""What each order is about; an answer to a question carries its refusal itself."""
 
 _log = logs.get(__name__)
 
@@ -42,16 +53,27 @@ class Terms:
 class Commands:
     """One node's ear."""
 
-    def __init__(self, *, node_id: str, orders: ShardOrders, outbox: Outbox, terms: Terms) -> None:
-        """Answers go to ``outbox``."""
+    def __init__(
+        self,
+        *,
+        node_id: str,
+        orders: ShardOrders,
+        upkeep: NodeUpkeep | None,
+        outbox: Outbox,
+        terms: Terms,
+    ) -> None:
+        """Answers go to ``outbox``; without ``upkeep`` orders about the node are refused."""
         self._node_id = node_id
         self._orders = orders
+        self._upkeep = upkeep
         self._outbox = outbox
         self._terms = terms
         self._deeds: Mapping[str, Callable[[Any], None]] = {
             "start": self._start,
             "stop": self._stop,
             "drain": self._drain,
+            "remove_weights": self._remove_weights,
+            "provision": self._provision,
             "logs": self._send_logs,
             "ack": self._hear_refusal,
         }
@@ -66,14 +88,15 @@ class Commands:
             self.ignored += 1
             _log.warning("message_ignored", kind=kind, ignored=self.ignored)
             return
+        order = getattr(message, kind)
         try:
-            deed(getattr(message, kind))
+            deed(order)
         except LlmgwError as error:
-            self.refused += 1
             _log.warning("order_refused", kind=kind, reason=error.message)
+            self._refuse(kind, order, reason=error.message)
         except Exception as error:  # noqa: BLE001 - one order must not end the node's stream
-            self.refused += 1
             _log.error("order_failed", kind=kind, error=repr(error), exc=error)
+            self._refuse(kind, order, reason=f"the agent failed: {error!r}")
 
     def _start(self, start: pb.StartShard) -> None:
         spec = wire_shards.unpack_start(start)
@@ -92,6 +115,38 @@ class Commands:
     def _drain(self, drain: pb.DrainShard) -> None:
         self._terms.check(drain.term)
         self._orders.drain(drain.shard_id)
+
+    def _remove_weights(self, order: pb.RemoveWeights) -> None:
+        self._terms.check(order.term)
+        paths = tuple(order.paths)
+        self._caretaker().remove_weights(paths, on_done=self._answering("remove_weights", order))
+
+    def _provision(self, order: pb.Provision) -> None:
+        self._terms.check(order.term)
+        wants = wire_orders.unpack_provision(order)
+        self._caretaker().provision(wants, on_done=self._answering("provision", order))
+
+    def _caretaker(self) -> NodeUpkeep:
+        if self._upkeep is None:
+            raise Unsupported("this node has no files and no engines of its own")
+        return self._upkeep
+
+    def _answering(
+        self, kind: str, order: pb.RemoveWeights | pb.Provision
+    ) -> Callable[[tuple[Deed, ...]], None]:
+        return functools.partial(self._answer, kind, order.request_id)
+
+    def _answer(self, kind: str, request_id: str, deeds: tuple[Deed, ...]) -> None:
+        reply = OrderReply(order=kind, deeds=deeds, request_id=request_id)
+        self._outbox.put(wire_orders.pack_reply(reply))
+
+    def _refuse(self, kind: str, order: Any, *, reason: str) -> None:
+        """Say to whoever gave the order that nothing came of it."""
+        self.refused += 1
+        subjects = _SUBJECTS.get(kind)
+        if subjects is not None:
+            deeds = tuple(Deed(one, is_done=False, detail=reason) for one in subjects(order))
+            self._answer(kind, getattr(order, "request_id", ""), deeds)
 
     def _send_logs(self, request: pb.LogsRequest) -> None:
         lines, error = self._tail(request)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from llmgw.domain.deeds import Deed, EngineWant
 from llmgw.domain.nodes import HeartbeatFacts, NodeFacts
 from llmgw.domain.replicas import RunningShard, ShardSpec
 
@@ -33,6 +35,22 @@ class ShardOrders(Protocol):
 
     def log_tail(self, source: str, lines: int) -> tuple[str, ...]:
         """The newest lines of one log, the oldest first; ``Unknown`` for another name."""
+        ...
+
+
+class NodeUpkeep(Protocol):
+    """Carries out orders about the node itself; ``on_done`` hears what became of each thing."""
+
+    def remove_weights(
+        self, paths: Sequence[str], *, on_done: Callable[[tuple[Deed, ...]], None]
+    ) -> None:
+        """Remove downloads; each is judged here."""
+        ...
+
+    def provision(
+        self, wants: Sequence[EngineWant], *, on_done: Callable[[tuple[Deed, ...]], None]
+    ) -> None:
+        """Install engines; one that fails later is told of once more."""
         ...
 
 

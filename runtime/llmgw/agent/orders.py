@@ -135,6 +135,15 @@ class Orders:
         """Of each live shard what it has used so far, for whoever tells slow from hung."""
         return await self._supervisor.work()
 
+    async def remove_download(self, path: str) -> bool:
+        """Remove a download that no shard of this node uses; whether it was there.
+
+        ``Conflict`` for one in use, ``Denied`` for what no agent has fetched.
+        """
+        unended = self._supervisor.unended()
+        sources = {one.spec.shard_id: one.spec.profile.model_path for one in unended}
+        return await self._weights.remove(path, sources_by_shard=sources)
+
     def log_sources(self) -> tuple[str, ...]:
         """``agent`` and every shard of which there is output."""
         return (AGENT_LOG, *self._supervisor.log_sources())

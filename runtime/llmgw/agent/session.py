@@ -19,7 +19,7 @@ from grpc import aio
 from llmgw.agent import dialling, refusals
 from llmgw.agent.commands import Commands, Terms
 from llmgw.agent.conversation import Conversation
-from llmgw.agent.node_ports import Facts, ShardOrders
+from llmgw.agent.node_ports import Facts, NodeUpkeep, ShardOrders
 from llmgw.agent.outbox import Outbox
 from llmgw.config.servers import ServerAddress
 from llmgw.domain.nodes import NodeFacts
@@ -74,6 +74,7 @@ class Session:
         *,
         facts: Facts,
         orders: ShardOrders,
+        upkeep: NodeUpkeep | None = None,
         clock: Clock | None = None,
         draw: Callable[[], float] = random.random,
     ) -> None:
@@ -90,7 +91,11 @@ class Session:
         self._outbox = Outbox()
         self._terms = Terms()
         self._commands = Commands(
-            node_id=settings.node_id, orders=orders, outbox=self._outbox, terms=self._terms
+            node_id=settings.node_id,
+            orders=orders,
+            upkeep=upkeep,
+            outbox=self._outbox,
+            terms=self._terms,
         )
         self._known: tuple[float, NodeFacts] | None = None
         self._registered_at: float | None = None

@@ -358,6 +358,11 @@ class AgentSettings:
         "Folder of engines that `llmgw engine install` has put here; one of `engines` that names "
         "its own `bin` is started from there instead.",
     )
+    engine_sources: tuple[str, ...] = setting(
+        ("github",),
+        "Where an engine comes from that the control plane orders, tried in this order: "
+        "`bundle=DIR`, `mirror=URL`, `github` or `github=URL`.",
+    )
     supervisor: SupervisorSettings = setting(SupervisorSettings(), "How engines are watched.")
     port_range: PortRange | None = setting(
         None, "Ports for engines on this node; unset means: as the control plane says."

@@ -14,11 +14,13 @@ from llmgw.agent.discovery.facts import Discovery
 from llmgw.agent.readings import Readings
 from llmgw.agent.ring import LogRing
 from llmgw.agent.session import Session, SessionSettings
+from llmgw.agent.upkeep import Upkeep
 from llmgw.config.settings import AgentSettings
 from llmgw.domain.replicas import ShardReport
 from llmgw.kit import logs
 from llmgw.kit.clock import SystemClock
 from llmgw.kit.tasks import Tasks
+from llmgw.serve import engine_orders
 from llmgw.serve.signals import StopAsked
 
 _log = logs.get(__name__)
@@ -56,10 +58,16 @@ class Agent:
             on_report=self._report,
             ring=ring,
         )
+        self._upkeep = Upkeep(
+            remove=self._orders.remove_download,
+            install=engine_orders.installer(self.settings, environ=environ),
+            own_programs=stocktaking.named_programs(self.settings.engines),
+        )
         self._session = Session(
             _session_settings(self.settings),
             facts=Readings(discovery, workers=self._orders),
             orders=self._orders,
+            upkeep=self._upkeep,
             clock=clock,
         )
         self._tasks = Tasks(owner="agent")
@@ -72,6 +80,7 @@ class Agent:
     async def close(self, *, stop_engines: bool = False) -> None:
         """Leave the control plane; engines go on unless they are to stop with the agent."""
         await self._tasks.close()
+        await self._upkeep.close()
         await self._orders.close(stop_engines=stop_engines)
 
     def _report(self, report: ShardReport) -> None:

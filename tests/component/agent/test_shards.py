@@ -266,7 +266,7 @@ async def test_stop_of_an_unknown_shard_says_stopped_and_drain_says_nothing(tmp_
         pytest.param({"args": ("--invalid",)}, "the profile asks for it", id="validation"),
         pytest.param({"args": ("missing",)}, "No such file", id="no-program"),
         pytest.param({"source": "/no/such/model.gguf"}, "/no/such/model.gguf", id="no-weights"),
-        pytest.param({"gpu_indices": (3,)}, "no GPU 3", id="no-card"),
+        pytest.param({"gpu_indices": (7,)}, "no GPU 7", id="no-card"),
     ],
 )
 async def test_a_start_that_cannot_be_is_failed_with_the_reason_and_leaves_nothing(

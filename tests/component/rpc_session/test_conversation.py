@@ -212,7 +212,7 @@ async def test_a_start_that_is_refused_is_reported_as_failed_and_the_stream_goes
 async def test_messages_of_a_newer_peer_are_counted_and_passed_over(plane, agent):
     connection = plane.connections.find("node01")
     connection.send(pb.ControlMessage())
-    connection.send(pb.ControlMessage(provision=pb.Provision()))
+    connection.send(pb.ControlMessage())
     plane.dispatcher.drain("node01", "llama-1.0")
     await until(lambda: agent.orders.asked)
     assert agent.session.status.ignored_messages == 2

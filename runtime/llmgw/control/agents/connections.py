@@ -11,7 +11,15 @@ import asyncio
 from collections import deque
 from dataclasses import dataclass
 
-from llmgw.errors import AlreadyHeld, Exhausted, LlmgwError, NotConnected, Superseded
+from llmgw.domain.deeds import OrderReply
+from llmgw.errors import (
+    AlreadyHeld,
+    DeadlinePassed,
+    Exhausted,
+    LlmgwError,
+    NotConnected,
+    Superseded,
+)
 from llmgw.kit.clock import Clock, SystemClock
 from llmgw.rpc.v1 import agent_pb2 as pb
 
@@ -42,6 +50,7 @@ class Connection:
         self._limit = limit
         self._waiting: deque[pb.ControlMessage] = deque()
         self._arrived = asyncio.Event()
+        self._questions: dict[str, asyncio.Future[OrderReply]] = {}
         self._end: asyncio.Future[LlmgwError] = asyncio.get_running_loop().create_future()
 
     @property
@@ -57,6 +66,31 @@ class Connection:
             raise NotConnected(f"the stream of node {self.node_id} has ended")
         self._waiting.append(message)
         self._arrived.set()
+
+    async def ask(
+        self, message: pb.ControlMessage, *, request_id: str, within_s: float
+    ) -> OrderReply:
+        """Give an order that is answered; ``NotConnected`` or ``DeadlinePassed`` without one."""
+        reply: asyncio.Future[OrderReply] = asyncio.get_running_loop().create_future()
+        self._questions[request_id] = reply
+        try:
+            self.send(message)
+            await asyncio.wait(
+                {reply, self._end}, timeout=within_s, return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            del self._questions[request_id]
+        if reply.done():
+            return reply.result()
+        if not self.is_open:
+            raise NotConnected(f"the stream of node {self.node_id} ended before it answered")
+        raise DeadlinePassed(f"node {self.node_id} did not answer within {within_s:g} s")
+
+    def answer(self, reply: OrderReply) -> None:
+        """An answer came; one that nobody waits for any more is only logged by who heard it."""
+        waiting = self._questions.get(reply.request_id)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(reply)
 
     async def next(self) -> pb.ControlMessage:
         """The next message to write."""

@@ -6,21 +6,38 @@ which knows a newer leader refuses it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from llmgw.control.agents.connections import Connections
 from llmgw.control.agents.fleet_ports import Leadership
 from llmgw.control.agents.logs import LogQuestions
+from llmgw.domain.deeds import Deed, EngineWant
 from llmgw.domain.replicas import ShardSpec
 from llmgw.domain.views import LogTail
-from llmgw.rpc import wire_shards
+from llmgw.kit import ids
+from llmgw.rpc import wire_orders, wire_shards
+from llmgw.rpc.v1 import agent_pb2 as pb
+
+ANSWER_S = 60.0
+"""A node may take that long to remove what it was asked to: files of hundreds of gigabytes."""
 
 
 class Dispatcher:
     """Sends orders on the open streams; each raises ``NotConnected`` where there is none."""
 
     def __init__(
-        self, *, connections: Connections, leadership: Leadership, questions: LogQuestions
+        self,
+        *,
+        connections: Connections,
+        leadership: Leadership,
+        questions: LogQuestions,
+        answer_s: float = ANSWER_S,
     ) -> None:
-        """``connections`` and ``questions`` are those of the agent service."""
+        """``connections`` and ``questions`` are those of the agent service.
+
+        ``answer_s`` bounds the wait for what became of an order.
+        """
+        self._answer_s = answer_s
         self._connections = connections
         self._leadership = leadership
         self._questions = questions
@@ -39,6 +56,29 @@ class Dispatcher:
         """Let a shard take no new work."""
         message = wire_shards.pack_drain(shard_id, term=self._leadership.term())
         self._connections.find(node_id).send(message)
+
+    async def remove_weights(self, node_id: str, paths: Sequence[str]) -> tuple[Deed, ...]:
+        """Ask a node to remove downloads; it decides for each, and says why one stays."""
+        request_id = ids.token(8)
+        message = wire_orders.pack_remove_weights(
+            paths, request_id=request_id, term=self._leadership.term()
+        )
+        return await self._ask(node_id, message, request_id=request_id)
+
+    async def provision(self, node_id: str, wants: Sequence[EngineWant]) -> tuple[Deed, ...]:
+        """Ask a node to install engines; heartbeats tell how far it is."""
+        request_id = ids.token(8)
+        message = wire_orders.pack_provision(
+            wants, request_id=request_id, term=self._leadership.term()
+        )
+        return await self._ask(node_id, message, request_id=request_id)
+
+    async def _ask(
+        self, node_id: str, message: pb.ControlMessage, *, request_id: str
+    ) -> tuple[Deed, ...]:
+        connection = self._connections.find(node_id)
+        reply = await connection.ask(message, request_id=request_id, within_s=self._answer_s)
+        return reply.deeds
 
     async def logs(self, *, node_id: str, source: str, lines: int = 0) -> LogTail:
         """The tail of one of the node's logs; ``Unknown`` source, ``DeadlinePassed`` after 10 s."""

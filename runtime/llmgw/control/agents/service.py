@@ -30,7 +30,7 @@ from llmgw.errors import (
     Unknown,
 )
 from llmgw.kit import logs
-from llmgw.rpc import statuses, wire_nodes, wire_shards
+from llmgw.rpc import statuses, wire_nodes, wire_orders, wire_shards
 from llmgw.rpc.v1 import agent_pb2 as pb
 from llmgw.rpc.v1 import agent_pb2_grpc
 
@@ -74,6 +74,7 @@ class AgentService(agent_pb2_grpc.AgentServiceServicer):
             "heartbeat": self._hear_beat,
             "shard": self._hear_report,
             "logs": self._hear_logs,
+            "order": self._hear_reply,
         }
         self.ignored = 0
         self.ended = 0
@@ -219,6 +220,19 @@ class AgentService(agent_pb2_grpc.AgentServiceServicer):
 
     def _hear_logs(self, connection: Connection, reply: pb.LogsReply) -> None:
         self._questions.answer(connection.node_id, reply)
+
+    def _hear_reply(self, connection: Connection, message: pb.OrderReply) -> None:
+        reply = wire_orders.unpack_reply(message)
+        for deed in reply.deeds:
+            if not deed.is_done:
+                _log.warning(
+                    "order_refused_by_node",
+                    node=connection.node_id,
+                    order=reply.order,
+                    subject=deed.subject,
+                    reason=deed.detail,
+                )
+        connection.answer(reply)
 
 
 def _common_name(context: Context) -> str:

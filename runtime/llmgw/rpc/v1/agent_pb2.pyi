@@ -62,6 +62,7 @@ class AgentMessage(_message.Message):
     HEARTBEAT_FIELD_NUMBER: _builtins.int
     SHARD_FIELD_NUMBER: _builtins.int
     LOGS_FIELD_NUMBER: _builtins.int
+    ORDER_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def register(self) -> Global___Register: ...
     @_builtins.property
@@ -70,6 +71,8 @@ class AgentMessage(_message.Message):
     def shard(self) -> Global___ShardStatus: ...
     @_builtins.property
     def logs(self) -> Global___LogsReply: ...
+    @_builtins.property
+    def order(self) -> Global___OrderReply: ...
     def __init__(
         self,
         *,
@@ -77,12 +80,13 @@ class AgentMessage(_message.Message):
         heartbeat: Global___Heartbeat | None = ...,
         shard: Global___ShardStatus | None = ...,
         logs: Global___LogsReply | None = ...,
+        order: Global___OrderReply | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat", "kind", b"kind", "logs", b"logs", "register", b"register", "shard", b"shard"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat", "kind", b"kind", "logs", b"logs", "order", b"order", "register", b"register", "shard", b"shard"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat", "kind", b"kind", "logs", b"logs", "register", b"register", "shard", b"shard"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat", "kind", b"kind", "logs", b"logs", "order", b"order", "register", b"register", "shard", b"shard"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["register", "heartbeat", "shard", "logs"]  # noqa: Y015
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["register", "heartbeat", "shard", "logs", "order"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
 
@@ -1192,7 +1196,10 @@ class RemoveWeights(_message.Message):
 
     PATHS_FIELD_NUMBER: _builtins.int
     TERM_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
     term: _builtins.int
+    request_id: _builtins.str
+    """Comes back in the reply; empty: no reply is waited for."""
     @_builtins.property
     def paths(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
@@ -1200,10 +1207,11 @@ class RemoveWeights(_message.Message):
         *,
         paths: _abc.Iterable[_builtins.str] | None = ...,
         term: _builtins.int = ...,
+        request_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["paths", b"paths", "term", b"term"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["paths", b"paths", "request_id", b"request_id", "term", b"term"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1217,7 +1225,10 @@ class Provision(_message.Message):
 
     ENGINES_FIELD_NUMBER: _builtins.int
     TERM_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
     term: _builtins.int
+    request_id: _builtins.str
+    """Comes back in the reply; empty: no reply is waited for."""
     @_builtins.property
     def engines(self) -> _containers.RepeatedCompositeFieldContainer[Global___EngineWant]: ...
     def __init__(
@@ -1225,10 +1236,11 @@ class Provision(_message.Message):
         *,
         engines: _abc.Iterable[Global___EngineWant] | None = ...,
         term: _builtins.int = ...,
+        request_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["engines", b"engines", "term", b"term"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["engines", b"engines", "request_id", b"request_id", "term", b"term"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1353,6 +1365,63 @@ class LogsReply(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___LogsReply: _TypeAlias = LogsReply  # noqa: Y015
+
+@_typing.final
+class OrderReply(_message.Message):
+    """What became of an order that no report of a shard answers, and of each one that was refused."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    ORDER_FIELD_NUMBER: _builtins.int
+    DEEDS_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    order: _builtins.str
+    """The field of ControlMessage that it was in, such as remove_weights."""
+    @_builtins.property
+    def deeds(self) -> _containers.RepeatedCompositeFieldContainer[Global___Deed]: ...
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        order: _builtins.str = ...,
+        deeds: _abc.Iterable[Global___Deed] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deeds", b"deeds", "order", b"order", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OrderReply: _TypeAlias = OrderReply  # noqa: Y015
+
+@_typing.final
+class Deed(_message.Message):
+    """One thing that was ordered: a path, an engine, a shard."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SUBJECT_FIELD_NUMBER: _builtins.int
+    DONE_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    subject: _builtins.str
+    done: _builtins.bool
+    detail: _builtins.str
+    """Why not, or what else there is to say."""
+    def __init__(
+        self,
+        *,
+        subject: _builtins.str = ...,
+        done: _builtins.bool = ...,
+        detail: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "done", b"done", "subject", b"subject"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Deed: _TypeAlias = Deed  # noqa: Y015
 
 @_typing.final
 class Ack(_message.Message):

@@ -1,0 +1,132 @@
+"""Downloads go when nobody uses them, engines come when they are ordered, and each is answered."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from llmgw.agent.upkeep import Upkeep
+from llmgw.domain import weights
+from llmgw.domain.deeds import EngineWant
+from llmgw.domain.nodes import EngineInstall, InstallState
+from llmgw.domain.replicas import ShardState
+from llmgw.errors import AlreadyHeld, EngineFailed
+from tests.fakes.agents import eventually, parts, spec
+from tests.fakes.engines import free_port
+
+SOURCE = "https://models.example/a/used.gguf"
+WANT = EngineWant("llamacpp", "b10991")
+
+
+def upkeep(made, *, install=None):
+    return Upkeep(remove=made.orders.remove_download, install=install, own_programs=("sglang",))
+
+
+def downloaded(tmp_path, source):
+    folder = tmp_path / "weights"
+    folder.mkdir(exist_ok=True)
+    path = folder / weights.cache_name(source)
+    path.write_text("weights")
+    return path
+
+
+async def removed(made, *paths):
+    answers = []
+    upkeep(made).remove_weights([str(path) for path in paths], on_done=answers.append)
+    await eventually(lambda: answers)
+    return answers[0]
+
+
+async def test_a_download_goes_once_no_shard_uses_it(tmp_path):
+    used, spare = downloaded(tmp_path, SOURCE), downloaded(tmp_path, SOURCE + "?2")
+    async with parts(tmp_path) as made:
+        made.orders.start(spec(port=free_port(), source=SOURCE))
+        await made.until(ShardState.READY)
+        kept, gone = await removed(made, used, spare)
+        assert (kept.is_done, used.exists()) == (False, True)
+        assert "demo-1.0" in kept.detail
+        assert (gone.is_done, spare.exists()) == (True, False)
+        made.orders.stop("demo-1.0")
+        await made.until(ShardState.STOPPED)
+        (gone,) = await removed(made, used)
+        assert (gone.is_done, used.exists()) == (True, False)
+
+
+async def test_what_may_not_go_stays_and_stops_none_of_the_others(tmp_path):
+    mine = tmp_path / "weights" / "mine.gguf"
+    outside = tmp_path / "0123456789abcdef-outside.gguf"
+    fetched = downloaded(tmp_path, SOURCE)
+    for path in (mine, outside):
+        path.write_text("kept")
+    around = fetched.parent / ".." / outside.name
+    async with parts(tmp_path) as made:
+        answers = await removed(made, mine, outside, around, fetched.parent / fetched.name, fetched)
+    assert [one.is_done for one in answers] == [False, False, False, True, True]
+    assert all(one.detail for one in answers[:3])
+    assert answers[4].detail == "it was not there"
+    assert (mine.exists(), outside.exists(), fetched.exists()) == (True, True, False)
+
+
+@pytest.fixture
+async def made(tmp_path):
+    async with parts(tmp_path) as made:
+        yield made
+
+
+async def test_an_engine_is_installed_once_however_often_it_is_ordered(made):
+    go, runs, answers = threading.Event(), [], []
+
+    def install(want):
+        runs.append(want)
+        go.wait(10)
+        return EngineInstall(want.engine, want.version, "cpu", InstallState.READY)
+
+    keeper = upkeep(made, install=install)
+    for _ in range(2):
+        keeper.provision([WANT], on_done=answers.append)
+    other = EngineWant("llamacpp", "b1")
+    keeper.provision([other], on_done=answers.append)
+    ((first,), (again,), (refused,)) = answers
+    assert first == again
+    assert (first.subject, first.is_done) == ("llamacpp b10991", True)
+    assert (refused.is_done, "b10991 is being installed" in refused.detail) == (False, True)
+    await eventually(lambda: runs)
+    go.set()
+    await eventually(lambda: not keeper._installing)
+    assert (runs, len(answers)) == ([WANT], 3)
+
+
+async def test_an_engine_whose_program_is_named_in_the_settings_is_left_alone(made):
+    answers = []
+    upkeep(made).provision([EngineWant("sglang", "0.5")], on_done=answers.append)
+    (((refused),),) = answers
+    assert not refused.is_done
+    assert "the settings of this node name its program of sglang" in refused.detail
+
+
+@pytest.mark.parametrize(
+    ("ending", "reason"),
+    [
+        pytest.param(AlreadyHeld("another installation runs"), "another inst", id="held"),
+        pytest.param(EngineFailed("packages are missing"), "packages", id="failed"),
+        pytest.param(
+            EngineInstall("llamacpp", "b10991", "", InstallState.UNSUPPORTED, "no such card"),
+            "no such card",
+            id="unsupported",
+        ),
+    ],
+)
+async def test_an_installation_that_fails_is_told_of_once_more(made, ending, reason):
+    def install(want):
+        if isinstance(ending, Exception):
+            raise ending
+        return ending
+
+    answers = []
+    keeper = upkeep(made, install=install)
+    keeper.provision([WANT], on_done=answers.append)
+    await eventually(lambda: len(answers) == 2)
+    ((accepted,), (failed,)) = answers
+    assert (accepted.is_done, failed.is_done) == (True, False)
+    assert reason in failed.detail
