@@ -82,15 +82,17 @@ class Holds:
         path = target.with_name(target.name + LOCK_SUFFIX)
         if self._is_shared(str(target.parent)):
             return self._leases.take(path)
+        is_there = path.exists()
         descriptor = filelocks.open_file(path, mode=_MODE)
         try:
             if filelocks.take(descriptor) and _is_still(path, descriptor):
                 return KernelHold(path, descriptor=descriptor)
         except OSError as error:
-            if error.errno not in _NO_LOCKS:
-                os.close(descriptor)
-                raise
             os.close(descriptor)
+            if error.errno not in _NO_LOCKS:
+                raise
+            if not is_there:  # what we made for the kernel is in the way of a lease
+                path.unlink(missing_ok=True)
             return self._leases.take(path)
         os.close(descriptor)
         return None
