@@ -112,7 +112,7 @@ async def running(plane):
 
 
 class Agent:
-    """One agent with orders and facts faked."""
+    """One agent with orders faked, and facts where a test brings none."""
 
     def __init__(
         self,
@@ -122,11 +122,12 @@ class Agent:
         heartbeat_s=0.05,
         clock=None,
         has_upkeep=True,
+        facts=None,
         **settings,
     ):
         self.orders = FakeOrders()
         self.upkeep = FakeUpkeep()
-        self.facts = FakeFacts(node_id)
+        self.facts = facts or FakeFacts(node_id)
         self.session = Session(
             SessionSettings(
                 node_id=node_id, servers=servers, tls=tls, heartbeat_s=heartbeat_s, **settings

@@ -10,6 +10,7 @@ from llmgw.agent import stocktaking
 from llmgw.agent.discovery.address import Identity
 from llmgw.agent.discovery.facts import Discovery
 from llmgw.agent.stocktaking import Inventory
+from llmgw.control.placement import cards
 from llmgw.simulator import machines
 from tests.fakes import described_machines
 from tests.fakes.described_machines import FOLDER, NAMES
@@ -94,6 +95,17 @@ def test_machine_can_be_simulated(name):
     node = machines.node(machine, number=1, prefix="sim", serves=False)
     assert len(node.gpus) == len(machine.facts.gpus)
     assert node.host.arch in {"amd64", "arm64"}
+
+
+def test_placement_leaves_a_card_without_links_out_of_a_group():
+    gpus = machines.load([str(FOLDER / "b200-one-unlinked.json")])[0].facts.gpus
+    assert cards.choose(gpus=gpus, free=gpus, count=4) == (0, 1, 3, 4)
+    assert cards.choose(gpus=gpus, free=gpus, count=1) == (2,)
+
+
+def test_placement_keeps_a_group_on_one_bridge():
+    gpus = machines.load([str(FOLDER / "h100-pcie-pairs.json")])[0].facts.gpus
+    assert cards.choose(gpus=gpus, free=gpus[1:], count=2) == (2, 3)
 
 
 def test_the_library_has_the_kinds_of_machines_that_matter():

@@ -3,6 +3,7 @@
 import pytest
 
 from llmgw.agent.discovery import engines_probe, host, memory, numa, storage, weights_scan
+from llmgw.domain import weights
 from llmgw.domain.nodes import Host, LocalWeights, NumaNode
 
 
@@ -159,16 +160,22 @@ def test_a_link_counts_with_the_size_of_what_it_leads_to(tmp_path):
     assert weights_scan.scan([str(shelf)]) == (LocalWeights(str(shelf / "m.gguf"), 7),)
 
 
+def test_a_download_counts_whatever_its_name_ends_with_and_what_lies_beside_it_does_not(tmp_path):
+    name = weights.cache_name("https://host/download?id=7")
+    _tree(tmp_path, **{name: "123", f"{name}.lock": "", f"{name}.part.json": "{}", "notes": "x"})
+    assert weights_scan.scan([str(tmp_path)]) == (LocalWeights(str(tmp_path / name), 3),)
+
+
 def test_weights_on_a_network_disk_are_marked(tmp_path):
     _tree(tmp_path, **{"m.gguf": "1"})
-    (weights,) = weights_scan.scan([str(tmp_path)], is_shared=lambda _: True)
-    assert weights.is_shared
+    (found,) = weights_scan.scan([str(tmp_path)], is_shared=lambda _: True)
+    assert found.is_shared
 
 
 def test_a_folder_that_cannot_be_listed_is_left_out(tmp_path):
     _tree(tmp_path, **{"file": "x", "good/m.gguf": "1"})
     found = weights_scan.scan([str(tmp_path / "file"), str(tmp_path / "good")])
-    assert [weights.size_bytes for weights in found] == [1]
+    assert [one.size_bytes for one in found] == [1]
 
 
 def test_a_program_is_looked_up_and_never_run(tmp_path):

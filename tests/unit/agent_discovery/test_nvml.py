@@ -129,7 +129,7 @@ def test_a_card_that_is_cut_is_out_of_use_and_names_its_parts():
     cut, whole = nvml.read(library).gpus
     assert cut.mig_instances == parts
     (problem,) = cut.problems
-    assert problem.startswith("MIG is on: cut into MIG 3g.20gb, MIG 4g.20gb;")
+    assert problem.startswith("MIG is on: cut into 1 x MIG 3g.20gb, 1 x MIG 4g.20gb;")
     assert (whole.mig_instances, whole.problems) == ((), ())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
@@ -27,7 +28,8 @@ def condemned(gpu: Gpu, *more: str) -> Gpu:
 
 def cut(instances: Collection[str]) -> str:
     """What to say of a card in MIG mode: engines are given whole cards only."""
-    parts = ", ".join(instances) or "nothing yet"
+    counts = Counter(instances).items()
+    parts = ", ".join(f"{count} x {part}" for part, count in counts) or "nothing yet"
     return f"MIG is on: cut into {parts}; engines use whole cards only"
 
 

@@ -34,7 +34,7 @@ def scan(
 
 def _children(folder: Path) -> list[Path]:
     try:
-        return [p for p in folder.iterdir() if not p.name.endswith(weights.PARTIAL_SUFFIXES)]
+        return [p for p in folder.iterdir() if not p.name.endswith(weights.RESERVED_SUFFIXES)]
     except OSError:
         return []
 
@@ -44,9 +44,14 @@ def _size(child: Path) -> int | None:
     try:
         if child.is_dir():
             return _folder_size(child)
-        return child.stat().st_size if child.suffix.lower() in SUFFIXES else None
+        return child.stat().st_size if _is_weights(child) else None
     except OSError:
         return None
+
+
+def _is_weights(file: Path) -> bool:
+    """Whether its name says so, or that it was downloaded: an address may end in any word."""
+    return file.suffix.lower() in SUFFIXES or weights.is_owned(file.name)
 
 
 def _folder_size(folder: Path) -> int | None:
