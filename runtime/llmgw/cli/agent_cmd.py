@@ -1,4 +1,4 @@
-"""``llmgw agent``: the agent of this node; ``llmgw agent inventory`` only looks at it."""
+"""``llmgw agent``: the agent of this node; the commands below it only look at the machine."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from llmgw.cli.engine_check_cmd import engine_check
 from llmgw.cli.inventory_cmd import inventory
 from llmgw.config import loading, sources
 from llmgw.kit import logs
@@ -49,4 +50,5 @@ def agent(
     loops.run(agents.run(settings, environ=environ))
 
 
+agent.add_command(engine_check)
 agent.add_command(inventory)

@@ -31,11 +31,17 @@ class Engines:
     def get(self, name: str) -> Engine:
         """The driver of that name, or ``Unknown`` with what there is."""
         driver = self._drivers_by_name.get(name)
-        if driver is not None:
-            return driver
-        near = difflib.get_close_matches(name, self.names, n=1, cutoff=0.7)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise Unknown(f"this agent has no engine {name!r}, it knows {', '.join(self.names)}{hint}")
+        if driver is None:
+            raise _unknown(name, self.names)
+        return driver
+
+
+def checkable(name: str, drivers: Sequence[Checkable]) -> Checkable:
+    """The one of that name, or ``Unknown`` with what there is."""
+    found = next((driver for driver in drivers if driver.name == name), None)
+    if found is None:
+        raise _unknown(name, sorted(driver.name for driver in drivers))
+    return found
 
 
 def build(settings: AgentSettings, *, mgmt_addr: str, environ: Mapping[str, str]) -> Engines:
@@ -75,3 +81,9 @@ def drivers(
             installed=lambda: builds.program("vllm"),
         ),
     )
+
+
+def _unknown(name: str, names: Sequence[str]) -> Unknown:
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.7)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return Unknown(f"this agent has no engine {name!r}, it knows {', '.join(names)}{hint}")
