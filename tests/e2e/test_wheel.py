@@ -76,6 +76,7 @@ def test_the_agent_installs_alone(installed):
     programs = installed("[agent]")
     run(programs / "llmgw", "agent", "inventory", "--json")
     run(programs / "python", "-c", "import llmgw.agent.session")
+    assert "h100-sxm" in run(programs / "llmgw", "simulate", "agents", "--help")
     names = run(programs / "pip", "list", "--format", "freeze").lower()
     assert "fastapi" not in names
     assert "sqlalchemy" not in names

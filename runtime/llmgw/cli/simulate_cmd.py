@@ -96,6 +96,14 @@ def simulate() -> None:
 @click.option("--lose-every", type=DURATION, help="A node loses power, on average so often.")
 @click.option("--lost-for", "lost_for_s", type=DURATION, default="90s", show_default=True)
 @click.option("--flap-every", type=DURATION, help="A node's stream is cut several times in a row.")
+@click.option(
+    "--cut-for",
+    "cut_s",
+    type=DURATION,
+    default="8s",
+    show_default=True,
+    help="How long each of these cuts takes, and the time until the next one.",
+)
 @click.option("--crash-every", type=DURATION, help="An engine that serves is killed.")
 @click.option("--json", "is_json", is_flag=True, help="At the end one JSON document.")
 @click.option("--verbose", is_flag=True, help="The agents' own log lines too.")
@@ -121,6 +129,7 @@ def agents(
     lose_every: float | None,
     lost_for_s: float,
     flap_every: float | None,
+    cut_s: float,
     crash_every: float | None,
     is_json: bool,
     verbose: bool,
@@ -159,6 +168,7 @@ def agents(
         rates=Rates(
             every_s={kind: every_s for kind, every_s in often.items() if every_s},
             lost_for_s=lost_for_s,
+            cut_s=cut_s,
         ),
     )
     outcome = loops.run(_simulated(plan, for_s=for_s))

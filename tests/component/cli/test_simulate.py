@@ -59,7 +59,8 @@ def test_mistakes_are_told_before_anybody_dials():
 def test_plaintext_to_another_machine_must_be_asked_for():
     done = commands.run("simulate", "agents", "--server", "control.example:7443", "--for", "1s")
     assert done.returncode == 2
-    assert "has no certificates" in done.stderr
+    assert "control.example:7443" in done.stderr
+    assert "write http://" in done.stderr
 
 
 def test_too_low_a_bound_on_files_is_told_with_the_way_out():
