@@ -143,6 +143,7 @@ FAMILIES = (
         merging=Merging.MAX,
     ),
     Family("llmgw_tasks", _G, "Tasks of workers: a few, and one more for each dial under way."),
+    Family("llmgw_memory_blocks", _G, "Pieces of memory that Python has in use in workers."),
     Family("llmgw_worker_up", _G, "1 for each gateway worker that serves.", ("worker",)),
 )
 

@@ -13,6 +13,7 @@ import gc
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -212,8 +213,11 @@ class Worker:
 
     def _tell_figures(self) -> None:
         if self._gateway is not None:
-            tasks = Sample("llmgw_tasks", (), len(asyncio.all_tasks()))
-            self._send(Figures(samples=(*self._gateway.figures(), tasks)))
+            own = (
+                Sample("llmgw_tasks", (), len(asyncio.all_tasks())),
+                Sample("llmgw_memory_blocks", (), sys.getallocatedblocks()),
+            )
+            self._send(Figures(samples=self._gateway.figures() + own))
 
     def _tell_wishes(self) -> None:
         self._send(Wanted(models=self._wishes.models))

@@ -220,6 +220,7 @@ async def test_counters_of_all_workers_are_one_and_survive_a_worker(run_dir):
         assert 'llmgw_workload_total{state="completed"} 20' in page
         assert 'llmgw_worker_up{worker="1"} 1' in page
         assert re.search(r"^llmgw_tasks [1-9]\d?$", page, re.MULTILINE)
+        assert re.search(r"^llmgw_memory_blocks [1-9]\d{4,}$", page, re.MULTILINE)
         victim = pool.pids()[0]
         os.kill(victim, signal.SIGKILL)
         await until(lambda: _replaced(pool, victim))
