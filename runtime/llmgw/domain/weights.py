@@ -18,10 +18,12 @@ from llmgw.errors import Invalid
 PARTIAL_SUFFIXES = (".part", ".partial", ".trash")
 """Ends of the names of downloads under way and of removals under way; they hold nothing."""
 
+RESERVED_SUFFIXES = (*PARTIAL_SUFFIXES, ".part.json", ".lock")
+"""Ends of names that no whole download has: those, and what lies beside a part."""
+
 MOST_PARTS = 2000
 """A split model has fewer parts than this."""
 
-_RESERVED_SUFFIXES = (*PARTIAL_SUFFIXES, ".part.json", ".lock")
 _REMOTE = ("hf:", "http://", "https://")
 _LOCAL = ("/", "./", "../")
 _TAIL_CHARACTERS = 160
@@ -135,7 +137,7 @@ def cache_name(source: str) -> str:
     """The name of a remote source in a cache: a digest of the source as written, then its tail."""
     digest = hashlib.sha256(source.encode()).hexdigest()[:16]
     tail = _NOT_READABLE.sub("_", _tail(source))[-_TAIL_CHARACTERS:]
-    if tail.endswith(_RESERVED_SUFFIXES):
+    if tail.endswith(RESERVED_SUFFIXES):
         tail += "_"
     return f"{digest}-{tail if tail.strip('._') else 'weights'}"
 
