@@ -159,8 +159,11 @@ class Deployment:
         part.wait_said(CLIENTS)
         return part
 
-    def agent(self, number: int, **settings: Any) -> Part:
-        """Start the agent of node ``number`` on 127.0.0.<number + 1>."""
+    def agent(self, number: int, *, within: Sequence[str] = (), **settings: Any) -> Part:
+        """Start the agent of node ``number`` on 127.0.0.<number + 1>.
+
+        ``within`` are words that start a command elsewhere, such as in a network namespace.
+        """
         name = f"node{number}"
         quick = {
             "server": f"http://{self.agent_address}",
@@ -177,7 +180,7 @@ class Deployment:
             },
             "discovery": {"skip_gpus": True},
         }
-        part = self._part(name, "agent", {**quick, **settings})
+        part = self._part(name, "agent", {**quick, **settings}, within=within)
         part.start()
         return part
 
@@ -257,10 +260,17 @@ class Deployment:
             lines += [f"--- {part.name}", *part.output.splitlines()]
         return "\n".join(line for line in lines if " state=completed " not in line)
 
-    def _part(self, name: str, command: str, settings: Mapping[str, Any]) -> Part:
+    def _part(
+        self,
+        name: str,
+        command: str,
+        settings: Mapping[str, Any],
+        *,
+        within: Sequence[str] = (),
+    ) -> Part:
         file = self.root / f"{name}.yaml"
         file.write_text(yaml.safe_dump(settings))
-        words = llmgw(command, "--config", file)
+        words = [*within, *llmgw(command, "--config", file)]
         self.parts[name] = Part(name, words, folder=self.root, mark=self._mark)
         return self.parts[name]
 
