@@ -26,7 +26,7 @@ REQUESTS = 3000
 STREAMS = 50
 TOKENS = 60
 TOKEN_EVERY_S = 0.01
-MOST_FOR_A_REQUEST = 6.0
+MOST_FOR_A_REQUEST = 8.0
 MOST_FOR_A_TOKEN = 4.0
 
 BODY = b'{"model":"m","messages":[{"role":"user","content":"%b"}]}' % (b"why? " * 180)
