@@ -373,6 +373,14 @@ async def test_a_shard_is_pending_with_progress_while_its_weights_come(tmp_path)
         assert fetched[-1] == len(CONTENT)
 
 
+async def test_a_shard_whose_file_is_missing_fails_and_names_it(tmp_path):
+    async with parts(tmp_path) as agent:
+        agent.orders.start(spec(port=free_port(), source="/nowhere/llama.gguf"))
+        failed = await agent.until(ShardState.FAILED)
+        assert "/nowhere/llama.gguf is not on this node" in failed.error
+        assert "starting" not in agent.states()
+
+
 async def test_a_stop_ends_a_start_that_still_fetches(tmp_path):
     async with origin(CONTENT) as made, parts(tmp_path) as agent:
         made.gate.clear()
