@@ -120,12 +120,14 @@ class Orders:
             task.add_done_callback(lambda done: _drop(self._stops, shard_id, done))
 
     def drain(self, shard_id: str) -> None:
-        """Mark a shard as taking no new work; one that does not run is passed over."""
+        """Mark a shard as taking no new work; one that does not run says where it stands."""
         shard = self._supervisor.get(shard_id)
-        if shard is not None and shard.state.is_live:
+        if shard is None:
+            self._supervisor.tell_absent(shard_id, state=ShardState.STOPPED)
+        elif shard.state.is_live:
             shard.drain()
         else:
-            _log.info("drain_passed_over", shard=shard_id, state=shard and shard.state)
+            shard.tell()
 
     def running(self) -> tuple[RunningShard, ...]:
         """Shards that run, and those that are about to."""

@@ -283,8 +283,9 @@ class SupervisorSettings:
     )
     hang_timeout: Seconds = setting(
         120.0,
-        "A ready engine that answers nothing for this long and does no work meanwhile is hung: it "
-        "is ended, and the control plane starts another.",
+        "A ready engine that for this long answers nothing, or leaves its requests lying, and "
+        "uses neither processor nor card meanwhile is hung: it is ended, and the control plane "
+        "starts another.",
         at_least=0.5,
     )
     alive_grace: Seconds = setting(

@@ -129,6 +129,23 @@ async def test_a_half_started_shard_is_cleared_with_its_sidecar(tmp_path):
         assert list(made.work_dir.glob("shard-*")) == []
 
 
+@pytest.mark.parametrize("ends", ["stop", "crash"])
+async def test_a_sidecar_of_an_adopted_engine_ends_with_it(tmp_path, ends):
+    side = tmp_path / "side"
+    sidecar = ("--ignore-term", "--pid-file", str(side))
+    run_first_agent(tmp_path, spec(*sidecar, "|", "--say", "x", port=free_port()), die_at="ready")
+    [pid] = await read_pids(side)
+    async with parts(tmp_path) as made:
+        await made.orders.recover()
+        assert is_alive(pid)
+        if ends == "stop":
+            made.orders.stop("demo-1.0")
+        else:
+            os.kill(made.pid(), signal.SIGKILL)
+        await made.until(ShardState.STOPPED if ends == "stop" else ShardState.FAILED)
+        assert not is_alive(pid)
+
+
 async def test_an_engine_that_died_meanwhile_is_told_with_its_last_output(tmp_path):
     pids = tmp_path / "pids"
     wanted = spec(

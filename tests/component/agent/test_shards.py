@@ -252,12 +252,25 @@ async def test_a_rank_without_a_port_is_ready_by_staying_alive(tmp_path):
         assert failed.exit_code == 7
 
 
-async def test_stop_of_an_unknown_shard_says_stopped_and_drain_says_nothing(tmp_path):
+@pytest.mark.parametrize("order", ["stop", "drain"])
+async def test_an_order_for_a_shard_that_is_not_here_is_answered_that_it_does_not_run(
+    tmp_path, order
+):
     async with parts(tmp_path) as made:
-        made.orders.drain("never-heard.0")
-        assert made.reports == []
-        made.orders.stop("never-heard.0")
-        assert made.states("never-heard.0") == ["stopped"]
+        getattr(made.orders, order)("ghost-1.0")
+        assert made.states("ghost-1.0") == ["stopped"]
+
+
+async def test_a_drain_of_a_shard_that_has_not_started_or_has_ended_says_where_it_stands(tmp_path):
+    leader = {"rank": 1, "leader_addr": "127.0.0.1", "leader_port": free_port()}
+    async with parts(tmp_path) as made:
+        made.orders.start(spec("wait", **leader))
+        made.orders.drain("demo-1.0")
+        assert made.states() == ["pending", "pending"]
+        made.orders.stop("demo-1.0")
+        await made.until(ShardState.STOPPED)
+        made.orders.drain("demo-1.0")
+        assert made.states() == ["pending", "pending", "stopped", "stopped"]
 
 
 @pytest.mark.parametrize(
