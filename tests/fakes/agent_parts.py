@@ -58,6 +58,10 @@ class FakeUpkeep:
         self.asked.append(("provision", wants))
         on_done(tuple(Deed(want.engine, is_done=True) for want in wants))
 
+    def check_engine(self, engine, *, on_done):
+        self.asked.append(("check_engine", engine))
+        on_done((Deed(f"{engine} --help", is_done=engine == "sim", detail="5 options"),))
+
 
 class FakeFacts:
     """A node of one figure; ``hang`` makes the next readings never end."""

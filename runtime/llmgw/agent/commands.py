@@ -27,6 +27,7 @@ _SUBJECTS: Mapping[str, Callable[[Any], Sequence[str]]] = {
     "stop": lambda order: (order.shard_id,),
     "drain": lambda order: (order.shard_id,),
     "remove_weights": lambda order: tuple(order.paths),
+    "check_engine": lambda order: (order.engine,),
     "provision": lambda order: tuple(f"{one.engine} {one.version}" for one in order.engines),
 }
 """What each order is about; an answer to a question carries its refusal itself."""
@@ -74,6 +75,7 @@ class Commands:
             "drain": self._drain,
             "remove_weights": self._remove_weights,
             "provision": self._provision,
+            "check_engine": self._check_engine,
             "logs": self._send_logs,
             "ack": self._hear_refusal,
         }
@@ -126,13 +128,18 @@ class Commands:
         wants = wire_orders.unpack_provision(order)
         self._caretaker().provision(wants, on_done=self._answering("provision", order))
 
+    def _check_engine(self, order: pb.CheckEngine) -> None:
+        self._terms.check(order.term)
+        answer = self._answering("check_engine", order)
+        self._caretaker().check_engine(order.engine, on_done=answer)
+
     def _caretaker(self) -> NodeUpkeep:
         if self._upkeep is None:
             raise Unsupported("this node has no files and no engines of its own")
         return self._upkeep
 
     def _answering(
-        self, kind: str, order: pb.RemoveWeights | pb.Provision
+        self, kind: str, order: pb.RemoveWeights | pb.Provision | pb.CheckEngine
     ) -> Callable[[tuple[Deed, ...]], None]:
         return functools.partial(self._answer, kind, order.request_id)
 

@@ -26,7 +26,7 @@ class ShardOrders(Protocol):
         ...
 
     def drain(self, shard_id: str) -> None:
-        """Take no new work on a shard; an unknown one is passed over."""
+        """Take no new work on a shard; one that does not run says where it stands."""
         ...
 
     def log_sources(self) -> tuple[str, ...]:
@@ -51,6 +51,10 @@ class NodeUpkeep(Protocol):
         self, wants: Sequence[EngineWant], *, on_done: Callable[[tuple[Deed, ...]], None]
     ) -> None:
         """Install engines; one that fails later is told of once more."""
+        ...
+
+    def check_engine(self, engine: str, *, on_done: Callable[[tuple[Deed, ...]], None]) -> None:
+        """Ask an engine's programs whether they take what its driver gives them."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Carries out orders about the node itself: downloads that shall go, engines that shall come.
+"""Carries out orders about the node itself: downloads that go, engines that come or are checked.
 
 ``commands`` calls it and never waits; each order may come twice. Every thing ordered is answered
 with what became of it, and an installation that fails later is answered once more.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from llmgw.domain.deeds import Deed, EngineWant
+from llmgw.domain.engine_checks import EngineCheck, ProgramCheck
 from llmgw.domain.nodes import EngineInstall, InstallState
 from llmgw.errors import LlmgwError
 from llmgw.kit import logs
@@ -17,6 +18,9 @@ from llmgw.kit.tasks import Tasks
 
 INSTALL_WITHIN_S = 3600.0
 """An installation that hangs for longer is given up, so that the next one is not kept waiting."""
+
+CHECK_WITHIN_S = 400.0
+"""Two programs that load torch before they say anything, each within its own bound."""
 
 OnDone = Callable[[tuple[Deed, ...]], None]
 _log = logs.get(__name__)
@@ -30,17 +34,21 @@ class Upkeep:
         *,
         remove: Callable[[str], Awaitable[bool]],
         install: Callable[[EngineWant], EngineInstall],
+        check: Callable[[str], EngineCheck],
         own_programs: Collection[str],
     ) -> None:
-        """``remove`` takes a download away and says whether it was there; ``install`` may block.
+        """``remove`` takes a download away and says whether it was there; ``install`` and
+        ``check`` may block.
 
         ``own_programs`` are engines whose program the settings name: those are left alone.
         """
         self._remove = remove
         self._install = install
+        self._check = check
         self._own_programs = frozenset(own_programs)
         self._installing: dict[str, EngineWant] = {}
         self._lane = Lane(name="installing an engine")
+        self._asking = Lane(name="asking an engine for its options")
         self._tasks = Tasks(owner="upkeep")
 
     def remove_weights(self, paths: Sequence[str], *, on_done: OnDone) -> None:
@@ -50,6 +58,10 @@ class Upkeep:
     def provision(self, wants: Sequence[EngineWant], *, on_done: OnDone) -> None:
         """Install each engine; what is under way already is only answered again."""
         on_done(tuple(self._begin(want, on_done=on_done) for want in wants))
+
+    def check_engine(self, engine: str, *, on_done: OnDone) -> None:
+        """Ask each program of an engine for its options, one engine after the other."""
+        self._tasks.spawn(f"check {engine}", self._ask(engine, on_done))
 
     async def close(self) -> None:
         """End what is under way; an installation that is cut off says so on the disk."""
@@ -79,6 +91,14 @@ class Upkeep:
             return Deed(subject, is_done=False, detail=f"{_named(under_way)} is being installed")
         return Deed(subject, is_done=True, detail="it is being installed; heartbeats tell how far")
 
+    async def _ask(self, engine: str, on_done: OnDone) -> None:
+        try:
+            checked = await self._asking.run(lambda: self._check(engine), timeout_s=CHECK_WITHIN_S)
+        except LlmgwError as error:
+            on_done((Deed(engine, is_done=False, detail=error.message),))
+        else:
+            on_done(tuple(_deed(program) for program in checked.programs))
+
     async def _run(self, want: EngineWant, on_done: OnDone) -> None:
         """Install one engine; how it ended is left on the disk, where heartbeats find it."""
         try:
@@ -95,3 +115,9 @@ class Upkeep:
 
 def _named(want: EngineWant) -> str:
     return f"{want.engine} {want.version}"
+
+
+def _deed(program: ProgramCheck) -> Deed:
+    """What came of one program; what it was asked for is in its words."""
+    said = program.failure or "; ".join(program.problems) or f"{program.checked} options"
+    return Deed(" ".join(program.words), is_done=program.is_good, detail=said)

@@ -27,6 +27,12 @@ def unpack_provision(order: pb.Provision) -> tuple[EngineWant, ...]:
     return tuple(EngineWant(engine=want.engine, version=want.version) for want in order.engines)
 
 
+def pack_check_engine(engine: str, *, request_id: str, term: int) -> pb.ControlMessage:
+    """The question whether an engine takes the options that its driver uses."""
+    order = pb.CheckEngine(engine=engine, request_id=request_id, term=term)
+    return pb.ControlMessage(check_engine=order)
+
+
 def pack_reply(reply: OrderReply) -> pb.AgentMessage:
     """What became of an order."""
     deeds = [

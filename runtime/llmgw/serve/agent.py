@@ -61,6 +61,7 @@ class Agent:
         self._upkeep = Upkeep(
             remove=self._orders.remove_download,
             install=engine_orders.installer(self.settings, environ=environ),
+            check=engine_orders.checker(self.settings, environ=environ),
             own_programs=stocktaking.named_programs(self.settings.engines),
         )
         self._session = Session(

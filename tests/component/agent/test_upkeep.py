@@ -7,11 +7,14 @@ import threading
 import pytest
 
 from llmgw.agent.upkeep import Upkeep
+from llmgw.config.settings import AgentSettings
 from llmgw.domain import weights
 from llmgw.domain.deeds import EngineWant
+from llmgw.domain.engine_checks import EngineCheck, ProgramCheck
 from llmgw.domain.nodes import EngineInstall, InstallState
 from llmgw.domain.replicas import ShardState
 from llmgw.errors import AlreadyHeld, EngineFailed
+from llmgw.serve import engine_orders
 from tests.fakes.agents import eventually, parts, spec
 from tests.fakes.engines import free_port
 
@@ -19,8 +22,13 @@ SOURCE = "https://models.example/a/used.gguf"
 WANT = EngineWant("llamacpp", "b10991")
 
 
-def upkeep(made, *, install=None):
-    return Upkeep(remove=made.orders.remove_download, install=install, own_programs=("sglang",))
+def upkeep(made, *, install=None, check=None):
+    return Upkeep(
+        remove=made.orders.remove_download,
+        install=install,
+        check=check,
+        own_programs=("sglang",),
+    )
 
 
 def downloaded(tmp_path, source):
@@ -130,3 +138,36 @@ async def test_an_installation_that_fails_is_told_of_once_more(made, ending, rea
     ((accepted,), (failed,)) = answers
     assert (accepted.is_done, failed.is_done) == (True, False)
     assert reason in failed.detail
+
+
+async def answered(keeper, engine):
+    answers = []
+    keeper.check_engine(engine, on_done=answers.append)
+    await eventually(lambda: answers)
+    await keeper.close()
+    (deeds,) = answers
+    return deeds
+
+
+async def test_each_program_of_a_checked_engine_is_answered_for(tmp_path):
+    def check(engine):
+        good = ProgramCheck("vllm", ("vllm", "serve", "--help=all"), checked=10)
+        old = ProgramCheck("ray", ("ray", "start"), problems=("it has no option --head", "nor -x"))
+        silent = ProgramCheck("x", ("x",), failure="it did not answer within 1 s")
+        return EngineCheck(engine, (good, old, silent))
+
+    async with parts(tmp_path) as made:
+        deeds = await answered(upkeep(made, check=check), "vllm")
+    assert [(deed.subject, deed.is_done, deed.detail) for deed in deeds] == [
+        ("vllm serve --help=all", True, "10 options"),
+        ("ray start", False, "it has no option --head; nor -x"),
+        ("x", False, "it did not answer within 1 s"),
+    ]
+
+
+async def test_an_engine_without_a_driver_is_answered_with_those_that_have_one(tmp_path):
+    check = engine_orders.checker(AgentSettings(), environ={"PATH": ""})
+    async with parts(tmp_path) as made:
+        (deed,) = await answered(upkeep(made, check=check), "llama.cpp")
+    assert not deed.is_done
+    assert "did you mean llamacpp?" in deed.detail

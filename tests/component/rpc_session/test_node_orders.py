@@ -47,6 +47,20 @@ async def test_engines_are_ordered_by_version(plane, agent):
     assert agent.upkeep.asked == [("provision", wants)]
 
 
+async def test_an_engine_is_checked_where_it_is_and_each_program_answered_for(plane, agent):
+    deeds = await plane.dispatcher.check_engine(node_id="node01", engine="sim")
+    assert deeds == (Deed("sim --help", is_done=True, detail="5 options"),)
+    assert agent.upkeep.asked == [("check_engine", "sim")]
+
+
+async def test_a_check_by_a_deposed_leader_is_refused_with_the_reason(plane, agent):
+    plane.leadership.number = 4
+    (deed,) = await plane.dispatcher.check_engine(node_id="node01", engine="vllm")
+    assert (deed.subject, deed.is_done) == ("vllm", False)
+    assert "term 4 is over" in deed.detail
+    assert agent.upkeep.asked == []
+
+
 async def test_a_node_without_files_refuses_visibly(plane):
     agent = Agent(plane.address, node_id="sim01", has_upkeep=False)
     async with dialling(agent):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from dataclasses import dataclass
+from typing import Any
 
 from llmgw.domain.deeds import OrderReply
 from llmgw.errors import (
@@ -75,9 +76,8 @@ class Connection:
         self._questions[request_id] = reply
         try:
             self.send(message)
-            await asyncio.wait(
-                {reply, self._end}, timeout=within_s, return_when=asyncio.FIRST_COMPLETED
-            )
+            either: set[asyncio.Future[Any]] = {reply, self._end}
+            await asyncio.wait(either, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
         finally:
             del self._questions[request_id]
         if reply.done():

@@ -21,6 +21,9 @@ from llmgw.rpc.v1 import agent_pb2 as pb
 ANSWER_S = 60.0
 """A node may take that long to remove what it was asked to: files of hundreds of gigabytes."""
 
+CHECK_ANSWER_S = 420.0
+"""vLLM and SGLang load torch before they tell their options; the node's own bound is lower."""
+
 
 class Dispatcher:
     """Sends orders on the open streams; each raises ``NotConnected`` where there is none."""
@@ -73,11 +76,25 @@ class Dispatcher:
         )
         return await self._ask(node_id, message, request_id=request_id)
 
+    async def check_engine(self, *, node_id: str, engine: str) -> tuple[Deed, ...]:
+        """Have a node compare an engine's options with its driver's; a deed for each program."""
+        request_id = ids.token(8)
+        message = wire_orders.pack_check_engine(
+            engine, request_id=request_id, term=self._leadership.term()
+        )
+        return await self._ask(node_id, message, request_id=request_id, within_s=CHECK_ANSWER_S)
+
     async def _ask(
-        self, node_id: str, message: pb.ControlMessage, *, request_id: str
+        self,
+        node_id: str,
+        message: pb.ControlMessage,
+        *,
+        request_id: str,
+        within_s: float | None = None,
     ) -> tuple[Deed, ...]:
         connection = self._connections.find(node_id)
-        reply = await connection.ask(message, request_id=request_id, within_s=self._answer_s)
+        bound_s = self._answer_s if within_s is None else within_s
+        reply = await connection.ask(message, request_id=request_id, within_s=bound_s)
         return reply.deeds
 
     async def logs(self, *, node_id: str, source: str, lines: int = 0) -> LogTail:

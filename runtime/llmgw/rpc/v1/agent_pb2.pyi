@@ -103,6 +103,7 @@ class ControlMessage(_message.Message):
     REMOVE_WEIGHTS_FIELD_NUMBER: _builtins.int
     PROVISION_FIELD_NUMBER: _builtins.int
     LOGS_FIELD_NUMBER: _builtins.int
+    CHECK_ENGINE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def start(self) -> Global___StartShard: ...
     @_builtins.property
@@ -117,6 +118,8 @@ class ControlMessage(_message.Message):
     def provision(self) -> Global___Provision: ...
     @_builtins.property
     def logs(self) -> Global___LogsRequest: ...
+    @_builtins.property
+    def check_engine(self) -> Global___CheckEngine: ...
     def __init__(
         self,
         *,
@@ -127,12 +130,13 @@ class ControlMessage(_message.Message):
         remove_weights: Global___RemoveWeights | None = ...,
         provision: Global___Provision | None = ...,
         logs: Global___LogsRequest | None = ...,
+        check_engine: Global___CheckEngine | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "drain", b"drain", "kind", b"kind", "logs", b"logs", "provision", b"provision", "remove_weights", b"remove_weights", "start", b"start", "stop", b"stop"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "check_engine", b"check_engine", "drain", b"drain", "kind", b"kind", "logs", b"logs", "provision", b"provision", "remove_weights", b"remove_weights", "start", b"start", "stop", b"stop"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "drain", b"drain", "kind", b"kind", "logs", b"logs", "provision", b"provision", "remove_weights", b"remove_weights", "start", b"start", "stop", b"stop"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "check_engine", b"check_engine", "drain", b"drain", "kind", b"kind", "logs", b"logs", "provision", b"provision", "remove_weights", b"remove_weights", "start", b"start", "stop", b"stop"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["start", "stop", "drain", "ack", "remove_weights", "provision", "logs"]  # noqa: Y015
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["start", "stop", "drain", "ack", "remove_weights", "provision", "logs", "check_engine"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
 
@@ -1245,6 +1249,34 @@ class Provision(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Provision: _TypeAlias = Provision  # noqa: Y015
+
+@_typing.final
+class CheckEngine(_message.Message):
+    """Whether an engine's own programs take the options that its driver gives them; one deed a program."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ENGINE_FIELD_NUMBER: _builtins.int
+    TERM_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    engine: _builtins.str
+    term: _builtins.int
+    request_id: _builtins.str
+    """Comes back in the reply."""
+    def __init__(
+        self,
+        *,
+        engine: _builtins.str = ...,
+        term: _builtins.int = ...,
+        request_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["engine", b"engine", "request_id", b"request_id", "term", b"term"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CheckEngine: _TypeAlias = CheckEngine  # noqa: Y015
 
 @_typing.final
 class EngineWant(_message.Message):
