@@ -22,6 +22,9 @@ STANDSTILL_S = 30.0
 FROZEN_WITHIN_S = 45.0
 """Three times what it should take: ten seconds, and the probes that were under way."""
 
+FROZEN_AFTER_S = 5.0
+"""Half of what it should take: progress was seen last a while before it froze."""
+
 
 @pytest.fixture
 def beside_a_spare(deployment, start_llama, start_sim, tmp_path):
@@ -69,4 +72,4 @@ def test_long_prompt_of_a_real_engine_lives_and_a_frozen_one_dies(beside_a_spare
     client.join(timeout=FROZEN_WITHIN_S)
     assert [one.status_code for one in got] == [200]
     assert got[0].headers["x-llmgw-attempts"] == "2"
-    assert 10.0 <= time.monotonic() - frozen_at < FROZEN_WITHIN_S
+    assert FROZEN_AFTER_S < time.monotonic() - frozen_at < FROZEN_WITHIN_S
