@@ -45,3 +45,26 @@ def test_only_problems_that_were_not_there_are_news():
     earlier = [_card(0, problems=("old",)), _card(1)]
     later = [_card(0, problems=("old",)), _card(1, problems=("new",)), _card(2, problems=("x",))]
     assert gpus.news(earlier, later) == ("GPU 1: new", "GPU 2: x")
+
+
+def test_a_card_that_is_listed_no_longer_stays_and_is_out_of_use():
+    earlier = [_card(0), _card(1, memory_used_mib=9, power_watts=70)]
+    first, lost = gpus.remembered(earlier, [_card(0)])
+    assert first == _card(0)
+    assert lost == _card(1, problems=("the driver lists it no longer",))
+    assert gpus.remembered([first, lost], [_card(0), _card(1)]) == (_card(0), _card(1))
+
+
+def test_a_card_of_which_only_the_number_is_left_keeps_what_was_known_of_it():
+    earlier = [_card(0, memory_total_mib=81559, memory_used_mib=9, problems=("old",))]
+    nameless = Gpu(index=0, uuid="", name="", problems=("it cannot be asked: GPU is lost",))
+    (card,) = gpus.remembered(earlier, [nameless])
+    assert card.gpu_class == "h100-80g"
+    assert (card.memory_used_mib, card.problems) == (None, ("it cannot be asked: GPU is lost",))
+
+
+def test_what_the_kernel_says_counts_unless_the_driver_knows_better():
+    cards = [_card(i, pci_bus_id=f"00000000:{i + 1}B:00.0") for i in range(3)]
+    faults = {"1b:00.0": "Xid 79", "2b:00.0": "Xid 79"}
+    problems = [card.problems for card in gpus.faulted(cards, faults, sound={1})]
+    assert problems == [("Xid 79",), (), ()]
