@@ -13,10 +13,10 @@ up: .venv/up.stamp $(MODEL) ## start everything here; ONCE=1 asks QUESTION, prin
 	$(BIN)/llmgw up --data $(DATA) $(if $(ONCE),--once "$(QUESTION)")
 
 test: .venv/dev.stamp ## the fast tests
-	$(BIN)/pytest -n 2 -m "not slow"
+	$(BIN)/pytest -n 3 -m "not slow"
 
 slow: .venv/dev.stamp ## the others
-	$(BIN)/pytest -m "slow and not soak"
+	$(BIN)/pytest -n 2 --dist worksteal -m "slow and not soak" --durations 12
 
 soak: .venv/dev.stamp ## ten minutes of traffic, for what grows slowly
 	$(BIN)/pytest -m soak
