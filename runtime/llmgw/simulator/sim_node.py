@@ -11,13 +11,14 @@ import random
 from dataclasses import replace
 
 from llmgw.agent.session import Session, SessionSettings
-from llmgw.domain.nodes import Gpu, HeartbeatFacts, NodeFacts
+from llmgw.domain.nodes import Gpu, GpuGauges, HeartbeatFacts, NodeFacts
 from llmgw.domain.replicas import ShardReport, ShardState
 from llmgw.kit.tasks import Tasks
 from llmgw.simulator.sim_shards import Habits, SimShards
 
 _LOADED_SHARE = 0.9
 """How much of a card's memory an engine takes."""
+_BUSY_PERCENT = 80
 _COMING_UP = (ShardState.PENDING, ShardState.STARTING, ShardState.LOADING)
 
 
@@ -107,17 +108,21 @@ class SimNode:
 
     async def facts(self) -> NodeFacts:
         """All that a registration carries."""
-        return replace(self._facts, gpus=tuple(map(self._card, self._facts.gpus)))
+        return replace(self._facts, gpus=self._cards())
 
     async def refresh(self) -> HeartbeatFacts:
         """What a heartbeat carries: the same reading as a real agent's."""
         self.beats += 1
-        facts = self._facts
+        facts, cards = self._facts, self._cards()
         return HeartbeatFacts(
             gpu_memory_used_mib={
                 card.index: card.memory_used_mib
-                for card in map(self._card, facts.gpus)
+                for card in cards
                 if card.memory_used_mib is not None
+            },
+            gpu_gauges={
+                card.index: GpuGauges(card.utilization_percent, card.temperature_c)
+                for card in cards
             },
             storage=facts.storage,
             memory_total_mb=facts.memory_total_mb,
@@ -129,11 +134,15 @@ class SimNode:
     def _report(self, report: ShardReport) -> None:
         self._session.report(report)
 
-    def _card(self, gpu: Gpu) -> Gpu:
-        """The card with the memory that its engine holds."""
-        if gpu.index not in self._shards.cards_in_use() or gpu.memory_total_mib is None:
-            return gpu
-        return replace(gpu, memory_used_mib=int(gpu.memory_total_mib * _LOADED_SHARE))
+    def _cards(self) -> tuple[Gpu, ...]:
+        """The cards with what their engines make of them."""
+        held, busy = self._shards.cards_in_use(), self._shards.busy_cards()
+        if not held:
+            return self._facts.gpus
+        return tuple(
+            _loaded(gpu, is_busy=gpu.index in busy) if gpu.index in held else gpu
+            for gpu in self._facts.gpus
+        )
 
     def _fresh_session(self) -> Session:
         return Session(self._settings, facts=self, orders=self._shards)
@@ -144,3 +153,13 @@ class SimNode:
         if talk is not None:
             talk.cancel()
             await asyncio.wait({talk})
+
+
+def _loaded(gpu: Gpu, *, is_busy: bool) -> Gpu:
+    """A card that an engine holds; what its machine does not tell stays untold."""
+    total_mib, percent = gpu.memory_total_mib, gpu.utilization_percent
+    return replace(
+        gpu,
+        memory_used_mib=None if total_mib is None else int(total_mib * _LOADED_SHARE),
+        utilization_percent=None if percent is None else _BUSY_PERCENT * is_busy,
+    )

@@ -114,23 +114,16 @@ class SimShards:
         """Stop a shard at once; an unknown one is reported as stopped."""
         shard = self._shards.get(shard_id)
         if shard is None:
-            self._on_report(
-                ShardReport(
-                    node_id=self._facts.node_id,
-                    replica_id="",
-                    shard_id=shard_id,
-                    state=ShardState.STOPPED,
-                )
-            )
+            self._tell_absent(shard_id)
         else:
             self._end(shard)
 
     def drain(self, shard_id: str) -> None:
-        """Take no new work on a shard, and say when it has none left."""
+        """Take no new work on a shard, and say when it has none left; else say where it stands."""
         shard = self._shards.get(shard_id)
-        if shard is None or not shard.state.is_live:
-            return
-        if shard.state is not ShardState.DRAINING:
+        if shard is None:
+            self._tell_absent(shard_id)
+        elif shard.state.is_live and shard.state is not ShardState.DRAINING:
             self._move(shard, ShardState.DRAINING)
             self._tasks.spawn(f"drain {shard_id}", self._tell_drained(shard))
         else:
@@ -156,6 +149,11 @@ class SimShards:
     def cards_in_use(self) -> frozenset[int]:
         """Cards that hold a model."""
         busy = (one for one in self._shards.values() if one.state.is_live)
+        return frozenset(index for one in busy for index in one.spec.gpu_indices)
+
+    def busy_cards(self) -> frozenset[int]:
+        """Cards whose engine has a request now."""
+        busy = (one for one in self._shards.values() if one.endpoint and not one.endpoint.is_idle)
         return frozenset(index for one in busy for index in one.spec.gpu_indices)
 
     def serving(self) -> tuple[str, ...]:
@@ -210,6 +208,16 @@ class SimShards:
             await asyncio.sleep(_IDLE_LOOK_S)
         if shard.state is ShardState.DRAINING:
             self._tell(shard, ShardState.DRAINING, is_drained=True)
+
+    def _tell_absent(self, shard_id: str) -> None:
+        self._on_report(
+            ShardReport(
+                node_id=self._facts.node_id,
+                replica_id="",
+                shard_id=shard_id,
+                state=ShardState.STOPPED,
+            )
+        )
 
     def _move(self, shard: _Shard, to: ShardState) -> None:
         shard.state = rules.step(shard=shard.spec.shard_id, now=shard.state, to=to)

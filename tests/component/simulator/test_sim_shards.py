@@ -128,6 +128,7 @@ async def test_a_drain_is_over_when_the_last_request_is():
         spec = await here.up()
         long = asyncio.create_task(here.ask(spec, max_tokens=300))
         await asyncio.sleep(0.1)
+        assert here.shards.busy_cards() == {0}
         here.shards.drain("r.0")
         assert here.states()[-1] == "draining"
         assert not here.reports[-1].is_drained
@@ -143,8 +144,9 @@ async def test_a_drain_that_was_told_twice_is_told_of_twice():
         await here.up()
         here.shards.drain("r.0")
         here.shards.drain("r.0")
-        here.shards.drain("nobody")
+        here.shards.drain("nobody.0")
         assert here.states() == [*UP, "draining", "draining"]
+        assert here.states("nobody.0") == ["stopped"]
 
 
 async def test_a_killed_engine_is_told_of_with_its_signal():
