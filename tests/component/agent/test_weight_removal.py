@@ -130,6 +130,20 @@ async def test_what_is_being_fetched_stays(shelf, folder):
         await fetch
 
 
+async def test_a_shard_that_starts_during_a_removal_fetches_anew(shelf, folder):
+    """Never is a path handed out whose file is on its way out."""
+    body = Generated(1 << 20)
+    async with serving(lambda request: Reply(headers={"ETag": '"1"'}, body=body)) as files:
+        source = f"{files.url}/x.gguf"
+        await shelf.ensure(source, on_progress=lambda progress: None)
+        removal = asyncio.ensure_future(remove(shelf, naming.cache_name(source)))
+        await asyncio.sleep(0)
+        path = await shelf.ensure(source, on_progress=lambda progress: None)
+        assert await removal
+        assert (folder / path).stat().st_size == body.length
+        assert len(files.requests) == 2
+
+
 async def test_what_another_agent_fetches_stays(shelf, folder):
     (folder / f"{NAME}.part").write_bytes(b"x")
     holds = Holds(is_shared=lambda at: False, clock=SystemClock())

@@ -182,6 +182,30 @@ async def test_progress_is_one_figure_that_rises_over_the_whole_set(tmp_path, sh
     assert {one.source for one in told} == {"hf:org/model"}
 
 
+async def test_rate_and_time_that_is_left_are_told_of_the_whole_set(tmp_path, clock):
+    async with serving_hub(hub_of(CHECKPOINT)) as hub:
+        shelf = Weights(
+            folder=str(tmp_path / "cache"),
+            clock=clock,
+            settings=WeightsSettings(hub_url=hub.url, keep_free=0),
+            retries=AT_ONCE,
+        )
+        seen = []
+
+        def hear(progress):
+            clock.advance(2.0)
+            seen.extend(shelf.status())
+
+        await shelf.ensure("hf:org/model", on_progress=hear)
+        await shelf.close()
+    rated = [status for status in seen if status.rate_bytes_per_s]
+    assert seen[0].rate_bytes_per_s is None
+    assert rated[-1].total_bytes == sum(CHECKPOINT[name].length for name in LOADED)
+    for status in rated:
+        left = status.total_bytes - status.done_bytes
+        assert status.eta_s == pytest.approx(left / status.rate_bytes_per_s)
+
+
 async def test_a_cut_set_is_nowhere_under_its_name_and_goes_on_from_what_came(tmp_path, shelf_at):
     files = {**CHECKPOINT}
     second = "model-00002-of-00002.safetensors"
@@ -480,12 +504,18 @@ async def test_a_digest_in_the_answer_is_compared(shelf_at):
 # Provisioning
 
 
+async def until(shelf, holds):
+    async with asyncio.timeout(10):
+        while not holds(await shelf.standing("hf:org/model")):  # noqa: ASYNC110 - polled by orders
+            await asyncio.sleep(0.01)
+
+
 async def test_what_is_provisioned_comes_without_anybody_who_waits(shelf_at):
     async with serving_hub(hub_of(CHECKPOINT)) as hub:
         shelf = shelf_at(hub.url)
-        assert shelf.provision("hf:org/model").state is FetchState.LOOKING
-        assert shelf.provision("hf:org/model").state is FetchState.LOOKING
-        await eventually(lambda: shelf.standing("hf:org/model").state is FetchState.PRESENT)
+        assert (await shelf.provision("hf:org/model")).state is FetchState.LOOKING
+        assert (await shelf.provision("hf:org/model")).state is FetchState.LOOKING
+        await until(shelf, lambda status: status.state is FetchState.PRESENT)
         assert len(hub.front.asked("/revision/")) == 1
         assert shelf.status() == ()
 
@@ -493,13 +523,13 @@ async def test_what_is_provisioned_comes_without_anybody_who_waits(shelf_at):
 async def test_a_failed_provision_stays_failed_with_its_reason_until_asked_again(shelf_at):
     async with serving_hub({}) as hub:
         shelf = shelf_at(hub.url)
-        shelf.provision("hf:org/model")
-        await eventually(lambda: shelf.standing("hf:org/model").state is FetchState.FAILED)
+        await shelf.provision("hf:org/model")
+        await until(shelf, lambda status: status.state is FetchState.FAILED)
         [status] = shelf.status()
         assert "no such repository" in status.error
         hub.repositories["org/model"] = Repository(CHECKPOINT)
-        shelf.provision("hf:org/model")
-        await eventually(lambda: shelf.standing("hf:org/model").state is FetchState.PRESENT)
+        await shelf.provision("hf:org/model")
+        await until(shelf, lambda status: status.state is FetchState.PRESENT)
         assert shelf.status() == ()
 
 
@@ -507,29 +537,29 @@ async def test_a_shard_that_leaves_does_not_end_what_was_provisioned(shelf_at):
     async with serving_hub(hub_of(CHECKPOINT)) as hub:
         shelf = shelf_at(hub.url)
         hub.store.gate.clear()
-        shelf.provision("hf:org/model")
+        await shelf.provision("hf:org/model")
         shard = asyncio.ensure_future(shelf.ensure("hf:org/model", on_progress=silent))
         await eventually(lambda: hub.store.requests)
         shard.cancel()
         with pytest.raises(asyncio.CancelledError):
             await shard
         hub.store.gate.set()
-        await eventually(lambda: shelf.standing("hf:org/model").state is FetchState.PRESENT)
+        await until(shelf, lambda status: status.state is FetchState.PRESENT)
 
 
 async def test_a_provision_that_is_cancelled_keeps_what_came(shelf_at):
     async with serving_hub(hub_of(CHECKPOINT)) as hub:
         shelf = shelf_at(hub.url)
         hub.store.gate.clear()
-        shelf.provision("hf:org/model")
-        await eventually(lambda: shelf.standing("hf:org/model").done_bytes > 0)
+        await shelf.provision("hf:org/model")
+        await until(shelf, lambda status: status.done_bytes > 0)
         assert shelf.cancel("hf:org/model")
         assert not shelf.cancel("hf:org/model")
-        await eventually(lambda: shelf.standing("hf:org/model").state is FetchState.ABSENT)
-        assert shelf.standing("hf:org/model").done_bytes > 0
+        await until(shelf, lambda status: status.state is FetchState.ABSENT)
+        assert (await shelf.standing("hf:org/model")).done_bytes > 0
 
 
 @pytest.mark.parametrize("source", ["/models/x.gguf", "Org/Model", "hf:org"])
 async def test_only_remote_sources_are_provisioned(shelf_at, source):
     with pytest.raises(Invalid):
-        shelf_at("http://127.0.0.1:9").provision(source)
+        await shelf_at("http://127.0.0.1:9").provision(source)

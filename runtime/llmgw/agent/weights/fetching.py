@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from llmgw.agent.discovery import storage
@@ -18,39 +17,19 @@ from llmgw.agent.weights.fetch_status import FetchState, FetchStatus
 from llmgw.agent.weights.flights import Flight, Ground
 from llmgw.agent.weights.headroom import Headroom
 from llmgw.agent.weights.holds import Holds
-from llmgw.agent.weights.paces import Pace, eta_s
+from llmgw.agent.weights.journeys import Journey, OnProgress
 from llmgw.agent.weights.retrying import Retries
 from llmgw.agent.weights.shelf import Item
 from llmgw.config.settings import WeightsSettings
 from llmgw.domain import weights
-from llmgw.domain.replicas import FetchProgress
 from llmgw.errors import Conflict, Invalid, LlmgwError, Unknown
 from llmgw.kit import logs
 from llmgw.kit.clock import Clock
 from llmgw.kit.tasks import Tasks
 
-OnProgress = Callable[[FetchProgress], None]
-
-PROGRESS_INTERVAL_S = 2.0
 _FOLDER_MODE = 0o755
 _MOST_FAILURES = 100
 _log = logs.get(__name__)
-
-
-@dataclass(slots=True)
-class _Journey:
-    """A download under way, and who wants to hear of it."""
-
-    source: str
-    target: Path
-    task: asyncio.Task[LlmgwError | None] = field(init=False)
-    watchers: list[OnProgress] = field(default_factory=list)
-    is_provisioned: bool = False
-    state: FetchState = FetchState.LOOKING
-    done_bytes: int = 0
-    total_bytes: int | None = None
-    reported_at: float | None = None
-    pace: Pace = field(default_factory=Pace)
 
 
 class Weights:
@@ -82,8 +61,9 @@ class Weights:
             token=token,
             stall_s=stall_s,
         )
-        self._journeys: dict[str, _Journey] = {}
-        self._failed: dict[str, FetchStatus] = {}
+        self._journeys: dict[Path, Journey] = {}
+        self._failed: dict[Path, FetchStatus] = {}
+        self._removals: dict[Path, asyncio.Event] = {}
         self._tasks = Tasks(owner="weights")
 
     def prepare(self) -> None:
@@ -109,46 +89,39 @@ class Weights:
             return source
         return await asyncio.to_thread(_local, source)
 
-    def provision(self, source: str) -> FetchStatus:
+    async def provision(self, source: str) -> FetchStatus:
         """Have a source fetched, whoever needs it later; asking again is free, or tries again.
 
         Raises ``Invalid`` for what is no remote source: that is not fetched.
         """
         target = self._target(source)
-        if not target.exists():
-            journey = self._journeys.get(source) or self._set_out(source, target)
-            journey.is_provisioned = True
-        return self.standing(source)
+        if not await self._is_here(target):
+            self._journey(source, target).is_provisioned = True
+        return await self.standing(source)
 
-    def standing(self, source: str) -> FetchStatus:
+    async def standing(self, source: str) -> FetchStatus:
         """How one remote source stands here."""
         target = self._target(source)
-        journey = self._journeys.get(source)
-        if journey is not None:
-            return self._under_way(journey)
-        shown, name = weights.shown(source), target.name
-        if target.exists():
-            size_bytes = shelf.size_bytes(target)
-            path = shelf.opened(target)
-            return FetchStatus(shown, name, FetchState.PRESENT, path, size_bytes, size_bytes)
-        came_bytes = shelf.came_bytes(target)
-        absent = FetchStatus(shown, name, FetchState.ABSENT, done_bytes=came_bytes)
-        return self._failed.get(source, absent)
+        on_disk = await asyncio.to_thread(_on_disk, source, target)
+        if (journey := self._journeys.get(target)) is not None:
+            return journey.status()
+        if on_disk.state is FetchState.PRESENT:
+            return on_disk
+        return self._failed.get(target, on_disk)
 
     def status(self) -> tuple[FetchStatus, ...]:
         """Every download under way and every one that failed since; by name."""
-        found = [self._under_way(journey) for journey in self._journeys.values()]
-        known = {status.name for status in found}
-        found += [status for status in self._failed.values() if status.name not in known]
-        return tuple(sorted(found, key=lambda status: status.name))
+        under_way = {target: journey.status() for target, journey in self._journeys.items()}
+        found = {**self._failed, **under_way}
+        return tuple(found[target] for target in sorted(found))
 
     def cancel(self, source: str) -> bool:
         """No longer provision a source; whether it was. What came is kept."""
-        journey = self._journeys.get(source)
+        journey = self._journeys.get(self._target(source))
         if journey is None or not journey.is_provisioned:
             return False
         journey.is_provisioned = False
-        self._leave(journey)
+        self._end_if_unwanted(journey)
         return True
 
     async def stock(self) -> tuple[Item, ...]:
@@ -161,32 +134,38 @@ class Weights:
         Nothing of it is ever removed but by ``remove``.
         """
         wanted = {weights.cache_name(source) for source in sources if weights.is_remote(source)}
-        wanted |= {journey.target.name for journey in self._journeys.values()}
+        wanted |= {target.name for target in self._journeys}
         return tuple(item for item in await self.stock() if item.name not in wanted)
 
     async def remove(self, path: str, *, sources_by_shard: Mapping[str, str]) -> bool:
         """Remove a download or the part of one, by path or name; false when it was not there.
 
         Raises ``Denied`` for what is not ours, ``Conflict`` for what a shard uses or somebody
-        fetches; without a folder of ours nothing is removed.
+        fetches; without a folder of ours nothing is removed. A shard that starts meanwhile waits
+        and fetches it anew.
         """
         if self._folder is None:
             raise Conflict(f"{path} stays: this agent has no weights_dir, so nothing of it is ours")
-        entry = await asyncio.to_thread(shelf.checked, path, folder=self._folder)
+        entry = shelf.checked(path, folder=self._folder)
         target = entry.with_name(shelf.whole_name(entry.name))
         _check_unused(target, sources_by_shard)
-        if any(journey.target == target for journey in self._journeys.values()):
-            raise Conflict(f"{entry.name} stays: it is being fetched")
+        if target in self._journeys or target in self._removals:
+            raise Conflict(f"{entry.name} stays: it is being fetched or removed")
+        gone = self._removals[target] = asyncio.Event()
         try:
             return await asyncio.to_thread(self._take_away, entry, target)
         except OSError as error:
             raise flights.disk_failure(error, entry) from error
+        finally:
+            del self._removals[target]
+            gone.set()
 
     async def close(self) -> None:
         """End every download; what came is kept."""
         await self._tasks.close()
 
     def _take_away(self, entry: Path, target: Path) -> bool:
+        shelf.check_no_link(entry)
         if not entry.exists():
             return False
         hold = self._ground.holds.take(target)
@@ -207,108 +186,80 @@ class Weights:
             raise Invalid(f"{weights.shown(source)} needs a cache directory; set weights_dir")
         return self._folder / weights.cache_name(source)
 
+    async def _is_here(self, target: Path) -> bool:
+        """Whether it is here and stays: what is being removed is not."""
+        while (removal := self._removals.get(target)) is not None:
+            await removal.wait()
+        return await asyncio.to_thread(target.exists)
+
     async def _fetched(self, source: str, *, on_progress: OnProgress) -> str:
         target = self._target(source)
-        if not await asyncio.to_thread(target.exists):
-            journey = self._journeys.get(source) or self._set_out(source, target)
-            await self._join(journey, on_progress)
+        if not await self._is_here(target):
+            await self._join(self._journey(source, target), on_progress)
         return await asyncio.to_thread(shelf.opened, target)
 
-    def _set_out(self, source: str, target: Path) -> _Journey:
-        journey = _Journey(source=source, target=target)
+    def _journey(self, source: str, target: Path) -> Journey:
+        """The download under way to there, begun if there is none."""
+        if (found := self._journeys.get(target)) is not None:
+            return found
+        journey = Journey(source=source, target=target, now=self._clock.monotonic)
         journey.task = self._tasks.spawn(f"fetch {target.name}", self._travel(journey))
-        self._journeys[source] = journey
-        self._failed.pop(source, None)
+        self._journeys[target] = journey
+        self._failed.pop(target, None)
         return journey
 
-    async def _join(self, journey: _Journey, on_progress: OnProgress) -> None:
+    async def _join(self, journey: Journey, on_progress: OnProgress) -> None:
         """Wait for the download; the last one who leaves ends it."""
-        journey.watchers.append(on_progress)
-        if journey.reported_at is not None:
-            on_progress(_progress(journey))
+        journey.watch(on_progress)
         try:
             failure = await asyncio.shield(journey.task)
         finally:
             journey.watchers.remove(on_progress)
-            self._leave(journey)
+            self._end_if_unwanted(journey)
         if failure is not None:
             raise failure
 
-    def _leave(self, journey: _Journey) -> None:
-        """End a download that nobody waits for any more."""
-        if not journey.watchers and not journey.is_provisioned and not journey.task.done():
+    def _end_if_unwanted(self, journey: Journey) -> None:
+        if not journey.is_wanted and not journey.task.done():
             self._arrive(journey)
             journey.task.cancel()
 
-    async def _travel(self, journey: _Journey) -> LlmgwError | None:
+    async def _travel(self, journey: Journey) -> LlmgwError | None:
         """The download itself; its failure is a value, because any number of callers raise it."""
-        shown = weights.shown(journey.source)
-        _log.info("fetch_begins", source=shown, path=str(journey.target))
+        shown, path = weights.shown(journey.source), str(journey.target)
+        _log.info("fetch_begins", source=shown, path=path)
         flight = Flight(
-            source=journey.source,
-            target=journey.target,
-            ground=self._ground,
-            tell=lambda state, done, total: self._heard(journey, state, (done, total)),
+            source=journey.source, target=journey.target, ground=self._ground, tell=journey.heard
         )
         failure: LlmgwError | None = None
         try:
             await flight.fly()
         except LlmgwError as error:
             failure = error
-            self._keep_failure(journey, error)
+            self._keep_failure(journey.target, journey.failed(error))
         finally:
             self._arrive(journey)
-        _log.info("fetch_ended", path=str(journey.target), error=failure and failure.message)
+        _log.info("fetch_ended", path=path, error=failure and failure.message)
         return failure
 
-    def _arrive(self, journey: _Journey) -> None:
-        if self._journeys.get(journey.source) is journey:
-            del self._journeys[journey.source]
+    def _arrive(self, journey: Journey) -> None:
+        if self._journeys.get(journey.target) is journey:
+            del self._journeys[journey.target]
 
-    def _keep_failure(self, journey: _Journey, error: LlmgwError) -> None:
+    def _keep_failure(self, target: Path, status: FetchStatus) -> None:
         """Failed stays failed, with its reason, until it is asked for again."""
         while len(self._failed) >= _MOST_FAILURES:
             del self._failed[next(iter(self._failed))]
-        self._failed[journey.source] = FetchStatus(
-            source=weights.shown(journey.source),
-            name=journey.target.name,
-            state=FetchState.FAILED,
-            done_bytes=journey.done_bytes,
-            total_bytes=journey.total_bytes,
-            error=error.message,
-        )
-
-    def _under_way(self, journey: _Journey) -> FetchStatus:
-        rate = journey.pace.rate_bytes_per_s()
-        return FetchStatus(
-            source=weights.shown(journey.source),
-            name=journey.target.name,
-            state=journey.state,
-            done_bytes=journey.done_bytes,
-            total_bytes=journey.total_bytes,
-            rate_bytes_per_s=rate,
-            eta_s=eta_s(done_bytes=journey.done_bytes, total_bytes=journey.total_bytes, rate=rate),
-        )
-
-    def _heard(self, journey: _Journey, state: FetchState, came: tuple[int, int | None]) -> None:
-        """Tell every watcher: the first time, the last time, and at most every two seconds."""
-        journey.state, (journey.done_bytes, journey.total_bytes) = state, came
-        now = self._clock.monotonic()
-        is_due = journey.reported_at is None or now - journey.reported_at >= PROGRESS_INTERVAL_S
-        if state is FetchState.LOOKING or not (is_due or state is FetchState.PRESENT):
-            return
-        journey.reported_at = now
-        journey.pace.note(done_bytes=journey.done_bytes, at_s=now)
-        for watcher in list(journey.watchers):
-            watcher(_progress(journey))
+        self._failed[target] = status
 
 
-def _progress(journey: _Journey) -> FetchProgress:
-    return FetchProgress(
-        source=weights.shown(journey.source),
-        done_bytes=journey.done_bytes,
-        total_bytes=journey.total_bytes,
-    )
+def _on_disk(source: str, target: Path) -> FetchStatus:
+    shown = weights.shown(source)
+    if not target.exists():
+        came_bytes = shelf.came_bytes(target)
+        return FetchStatus(shown, target.name, FetchState.ABSENT, done_bytes=came_bytes)
+    size_bytes, path = shelf.size_bytes(target), shelf.opened(target)
+    return FetchStatus(shown, target.name, FetchState.PRESENT, path, size_bytes, size_bytes)
 
 
 def _local(source: str) -> str:

@@ -116,16 +116,20 @@ def checked(path: str, *, folder: Path) -> Path:
     """The entry that a removal names; ``Denied`` with the reason when it may not be removed.
 
     The list comes from elsewhere and is not trusted: only a direct child of our own folder with the
-    mark of a download in its name, and never what a link leads to.
+    mark of a download in its name, which is all that this looks at.
     """
     cleaned = Path(os.path.normpath(path if "/" in path else folder / path))
     if cleaned.parent != Path(os.path.normpath(folder)):
         raise Denied(f"{path} is not in {folder}, where this agent's downloads are; it stays")
     if not weights.is_owned(cleaned.name):
         raise Denied(f"{cleaned.name} was not fetched by an agent; remove it by hand")
-    if cleaned.is_symlink():
-        raise Denied(f"{cleaned.name} is a link, which no download makes; remove it by hand")
     return cleaned
+
+
+def check_no_link(path: Path) -> None:
+    """Raise ``Denied`` for a link, whatever its name: it was put there by a person."""
+    if path.is_symlink():
+        raise Denied(f"{path.name} is a link, which no download makes; remove it by hand")
 
 
 def take_away(path: Path) -> None:
