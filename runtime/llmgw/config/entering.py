@@ -65,3 +65,8 @@ class OnDemandSettings:
         at_least=0,
     )
     hold_max: int = setting(256, "Requests that may wait for one model in one worker.", at_least=1)
+    hold_keepalive: bool = setting(
+        False,
+        "Begin the answer of a stream that has waited for 10 s, and send it a comment every 10 s, "
+        "so that nobody on the way gives up; errors are then told within the stream.",
+    )

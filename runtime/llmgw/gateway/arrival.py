@@ -16,6 +16,7 @@ from llmgw.gateway import picking, refusing, suitability
 from llmgw.gateway.admission import Entry
 from llmgw.gateway.bands import Band
 from llmgw.gateway.dispatch import Dispatch
+from llmgw.gateway.early_answer import EarlyAnswer
 from llmgw.gateway.endpoints import LiveEndpoint
 from llmgw.gateway.exchange import Exchange, State
 from llmgw.gateway.holding import HoldEnd
@@ -35,6 +36,9 @@ class _Waits(enum.Enum):
     FOR_ROOM = "room"
     FOR_A_LOAD = "a load"
 
+
+_COMMENT_EVERY_S = 10.0
+"""How often who waits for a load hears that it goes on, where that is wanted."""
 
 # Looked up once, as in ``attempt``.
 _FOR_NOTHING, _FOR_ROOM, _FOR_A_LOAD = _Waits
@@ -85,7 +89,17 @@ def _wish_of(exchange: Exchange, model: RoutedModel, shared: Surroundings, now: 
 class Arrival:
     """See the module; fits ``ports.Work`` and ``admission.Waiter``."""
 
-    __slots__ = ("_client", "_exchange", "_model", "_shared", "_waits", "_wish", "band")
+    __slots__ = (
+        "_client",
+        "_early",
+        "_exchange",
+        "_hold_ends_at",
+        "_model",
+        "_shared",
+        "_waits",
+        "_wish",
+        "band",
+    )
 
     _wish: Wish
 
@@ -97,6 +111,8 @@ class Arrival:
         self._model = model
         self._shared = shared
         self._waits = _FOR_NOTHING
+        self._early: EarlyAnswer | None = None
+        self._hold_ends_at = 0.0
         self.band: Band = shared.admission.bands.of(exchange.headers)
 
     def start(self) -> None:
@@ -155,7 +171,7 @@ class Arrival:
     @property
     def has_begun_answer(self) -> bool:
         """See ``ports.Work``."""
-        return False
+        return self._early is not None
 
     def on_client_gone(self) -> None:
         """See ``ports.Work``."""
@@ -174,7 +190,7 @@ class Arrival:
         if waited is _FOR_ROOM:
             self._stop_waiting()
             self._give_up_room()
-        elif waited is _FOR_A_LOAD:
+        elif waited is _FOR_A_LOAD and not self._keep_alive():
             self._stop_waiting(HoldEnd.TIMED_OUT)
             self._give_up_load()
 
@@ -234,7 +250,8 @@ class Arrival:
         if not self._is_served() and shared.loads.may_come(live):
             if shared.loads.join(live.name):
                 self._waits = _FOR_A_LOAD
-                self._be_due_in(shared.loads.hold_s)
+                self._hold_ends_at = shared.now() + shared.loads.hold_s
+                self._be_due_for_load()
             else:
                 self._give_up_load()
             return
@@ -245,6 +262,25 @@ class Arrival:
             self._send()
         else:
             self._refuse(self._nobody())
+
+    def _be_due_for_load(self) -> None:
+        left_s = self._hold_ends_at - self._shared.now()
+        self._be_due_in(min(left_s, _COMMENT_EVERY_S) if self._may_begin_early() else left_s)
+
+    def _may_begin_early(self) -> bool:
+        exchange = self._exchange
+        return self._shared.loads.keeps_alive and exchange.is_stream and not exchange.is_http10
+
+    def _keep_alive(self) -> bool:
+        """Begin the answer, or go on with it, if there is time left to wait for a load."""
+        is_over = self._shared.now() >= min(self._hold_ends_at, self._deadline_at())
+        if is_over or not self._may_begin_early():
+            return False
+        if self._early is None:
+            self._client = self._early = EarlyAnswer(self._client, self._exchange)
+        self._early.comment()
+        self._be_due_for_load()
+        return True
 
     def _give_up_room(self) -> None:
         if not self._fall_back("overloaded"):
@@ -290,9 +326,10 @@ class Arrival:
         return any(one.is_ready for one in owners)
 
     def _be_due_in(self, wait_s: float) -> None:
-        shared, started_at = self._shared, self._exchange.started_at
-        deadline_at = started_at + shared.settings.deadline_s
-        self._client.due_at = min(shared.now() + wait_s, deadline_at)
+        self._client.due_at = min(self._shared.now() + wait_s, self._deadline_at())
+
+    def _deadline_at(self) -> float:
+        return self._exchange.started_at + self._shared.settings.deadline_s
 
     def _stop_waiting(self, end: HoldEnd = HoldEnd.GONE) -> None:
         waited, self._waits = self._waits, _FOR_NOTHING

@@ -124,6 +124,16 @@ def _passed(head: ResponseHead, *, is_http10: bool) -> bytes:
     return passed
 
 
+def early_head(exchange: Exchange) -> bytes:
+    """The head of a stream that begins before anybody knows which model will answer."""
+    return b"%bcontent-type: text/event-stream\r\n%btransfer-encoding: chunked\r\n%b%b\r\n" % (
+        _STATUS_LINES[200],
+        _FOR_EVENTS,
+        b"x-request-id: %b\r\n" % exchange.request_key,
+        _CLOSE if exchange.closes else b"",
+    )
+
+
 def own_answer(answer: Answer, exchange: Exchange) -> bytes:
     """Head and body of an answer of our own; a HEAD request gets the head alone."""
     lines = [

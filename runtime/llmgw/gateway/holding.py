@@ -42,6 +42,7 @@ class Loads:
     def __init__(self, settings: OnDemandSettings, port: LoadRequests | None) -> None:
         """Without ``port`` nobody loads anything, and nobody waits for it."""
         self.hold_s = settings.hold_s
+        self.keeps_alive = settings.hold_keepalive
         self._hold_max = settings.hold_max
         self._port = port
         self._held: dict[str, int] = {}

@@ -71,8 +71,12 @@ class Client(Protocol):
 
     is_paused: bool
     due_at: float
-    write: Callable[[bytes], object]
     work: Work | None
+
+    @property
+    def write(self) -> Callable[[bytes], object]:
+        """What takes bytes of an answer."""
+        ...
 
     def send(self, answer: Answer, exchange: Exchange) -> None:
         """A whole answer of our own, which ends the request."""
