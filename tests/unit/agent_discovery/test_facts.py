@@ -55,6 +55,8 @@ class FakeScanner:
         self.failures = ()
         self.gate = threading.Event()
         self.gate.set()
+        self.slow = threading.Event()
+        self.slow.set()
 
     def files(self):
         self.gate.wait(10)
@@ -65,6 +67,7 @@ class FakeScanner:
         return SPACE
 
     def cards(self):
+        self.slow.wait(10)
         return Cards(gpus=self.gpus, source="nvml", failures=self.failures)
 
     def around(self):
@@ -277,3 +280,41 @@ async def test_adapters_are_looked_at_once_a_minute(discovery, scanner, clock):
     assert (beat.fabrics, beat.fabric_problems) == ((), ("fabric roce: no port",))
     await discovery.refresh()
     assert scanner.n_looks_around == 2
+
+
+async def test_a_look_at_the_cards_that_takes_long_is_used_when_it_ends(scanner, clock):
+    discovery = _discovery(scanner, clock, heartbeat_s=0.02, registration_s=0.02)
+    scanner.slow = threading.Event()
+    assert (await discovery.facts()).gpus == ()
+    for _ in range(5):
+        beat = await discovery.refresh()
+        assert (beat.gpus, beat.gpu_gauges) == (None, {})
+    scanner.slow.set()
+    beat = await _until_told(discovery)
+    assert beat.gpus == (_card(),)
+    assert beat.gpus[0].problems == ()
+
+
+async def test_slow_looks_at_the_cards_leave_pauses(scanner, clock):
+    cards = scanner.cards
+
+    def slow():
+        clock.advance(4.0)
+        return cards()
+
+    scanner.cards = slow
+    discovery = _discovery(scanner, clock)
+    assert (await discovery.refresh()).gpus == (_card(),)
+    clock.advance(11.0)
+    assert (await discovery.refresh()).gpus is None
+    clock.advance(1.0)
+    assert (await discovery.refresh()).gpus == (_card(),)
+
+
+async def _until_told(discovery):
+    """Each refresh waits a little for the look by itself."""
+    for _ in range(200):
+        beat = await discovery.refresh()
+        if beat.gpus is not None:
+            return beat
+    return pytest.fail("the look was lost")

@@ -13,9 +13,9 @@ from typing import TypeVar
 import llmgw
 from llmgw.agent.discovery import gpus
 from llmgw.agent.discovery.address import Identity
+from llmgw.agent.discovery.card_looks import CardLooks
 from llmgw.agent.discovery.card_watch import CardWatch
 from llmgw.agent.discovery.scan import (
-    Cards,
     EnginesHere,
     Files,
     Hardware,
@@ -69,16 +69,14 @@ class Discovery:
         self._scanner = scanner
         self._clock = clock
         self._files_lane = Lane(name="reading the model folders")
-        self._cards_lane = Lane(name="reading the cards")
         self._around_lane = Lane(name="reading the adapters")
         self._engines_lane = Lane(name="checking the engines")
         self._files = Files()  # last known, for a registration while a read hangs
         self._around = Surroundings()
         self._engines = EnginesHere()
         self._watch = CardWatch()
-        self._cards = Cards()
+        self._looks = CardLooks(scanner.cards, clock=clock)
         self._around_due_at = 0.0
-        self._cards_read_at = float("-inf")
         self._weights_due_at = 0.0
         self._said: frozenset[str] = frozenset()
 
@@ -91,12 +89,13 @@ class Discovery:
 
         Whether an engine hangs is asked without a control plane too, so nobody may beat meanwhile.
         """
-        if self._clock.monotonic() - self._cards_read_at > _CARDS_FRESH_S:
-            reading = _Reading(timeout_s=self._timeouts.heartbeat_s)
-            await self._read_cards(reading)
+        if self._is_old(self._looks.ended_at):
+            await self._looks.now(wait_s=self._timeouts.heartbeat_s)
+        if self._is_old(self._looks.ended_at):
+            return {}
         return {
             gpu.index: gpu.utilization_percent
-            for gpu in self._cards.gpus
+            for gpu in self._looks.last.gpus
             if gpu.utilization_percent is not None
         }
 
@@ -105,8 +104,9 @@ class Discovery:
         reading = _Reading(timeout_s=self._timeouts.registration_s)
         files = await reading.of(self._files_lane, self._scanner.files, otherwise=self._files)
         await self._look_around(reading)
-        cards = await self._read_cards(reading)
-        self._watch.take(cards)
+        cards = await self._looks.now(wait_s=self._timeouts.registration_s)
+        if cards is not None:
+            self._watch.take(cards)
         self._files = files
         self._engines = await reading.of(
             self._engines_lane, self._scanner.engines, otherwise=self._engines
@@ -119,24 +119,23 @@ class Discovery:
         reading = _Reading(timeout_s=self._timeouts.heartbeat_s)
         (space, weights), cards, self._engines, _ = await asyncio.gather(
             self._files_again(reading),
-            self._read_cards(reading),
+            self._looks.now(wait_s=self._timeouts.heartbeat_s),
             reading.of(self._engines_lane, self._scanner.engines, otherwise=self._engines),
             self._look_around_again(reading),
         )
-        before, told = self._watch.gpus, self._watch.take(cards)
+        before, told = self._watch.gpus, None if cards is None else self._watch.take(cards)
+        seen = () if cards is None else cards.gpus
         self._say(reading)
         return HeartbeatFacts(
             gpu_memory_used_mib={
-                gpu.index: gpu.memory_used_mib
-                for gpu in cards.gpus
-                if gpu.memory_used_mib is not None
+                gpu.index: gpu.memory_used_mib for gpu in seen if gpu.memory_used_mib is not None
             },
-            gpu_gauges={gpu.index: gpus.gauges(gpu) for gpu in cards.gpus},
+            gpu_gauges={gpu.index: gpus.gauges(gpu) for gpu in seen},
             gpus=told,
             fabrics=self._around.offered,
             fabric_problems=self._around.fabric_problems,
             warnings=self._warnings(),
-            new_problems=gpus.news(before, told or before),
+            new_problems=gpus.news(before, self._watch.gpus),
             storage=space,
             memory_total_mb=self._scanner.memory_total_mb(),
             weights=weights,
@@ -166,15 +165,13 @@ class Discovery:
             port_range=self._settings.port_range,
         )
 
-    async def _read_cards(self, reading: _Reading) -> Cards:
-        """The cards now, and none where they cannot be read: old figures would look like work."""
-        self._cards = await reading.of(self._cards_lane, self._scanner.cards, otherwise=Cards())
-        self._cards_read_at = self._clock.monotonic()
-        return self._cards
+    def _is_old(self, ended_at: float) -> bool:
+        """Old figures would look like work."""
+        return self._clock.monotonic() - ended_at > _CARDS_FRESH_S
 
     def _warnings(self) -> tuple[str, ...]:
         """What a person should know: what could not be read, then what is odd."""
-        seen = Hardware(cards=self._cards, around=self._around)
+        seen = Hardware(cards=self._looks.last, around=self._around)
         return (*map(_unread, seen.failures), *seen.warnings)
 
     async def _look_around_again(self, reading: _Reading) -> None:
@@ -203,7 +200,7 @@ class Discovery:
 
     def _say(self, reading: _Reading) -> None:
         """Log what did not fail at the reading before."""
-        seen = Hardware(cards=self._cards, around=self._around)
+        seen = Hardware(cards=self._looks.last, around=self._around)
         failures = (*reading.failures, *seen.failures, *self._around.fabric_problems)
         for failure in failures:
             if failure not in self._said:
