@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.deployment import until
+from tests.fakes.deployment import CLIENTS, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -65,6 +65,27 @@ def test_a_thousand_agents_get_in_and_beat_at_a_fraction_of_a_core(deployment):
     assert told["refusal"] == ""
     assert cores < MOST_CORES
     assert each_kib < MOST_KIB_EACH
+
+
+def test_a_thousand_agents_are_back_soon_after_a_killed_control_plane(deployment):
+    server = deployment.server(control={"enabled": True}, agent_tls="insecure")
+    fleet = deployment.run(
+        "fleet", "simulate", "agents", "--count", str(AGENTS), "--ramp", "0s", "--no-serve",
+        "--server", deployment.agent_address,
+    )  # fmt: skip
+    fleet.wait_said(rf"^\d+ s: {AGENTS} of ({AGENTS}) nodes are in")
+    time.sleep(3)  # a session that served makes its node come back in a hurry
+    server.kill()
+    server.start()
+    server.wait_said(CLIENTS)
+    began = time.monotonic()
+
+    def are_in():
+        return len(deployment.show("nodes")["nodes"]) == AGENTS
+
+    assert until(are_in, "all are back", within_s=IN_WITHIN_S)
+    print(f"{AGENTS} agents are back after {time.monotonic() - began:.1f} s")  # noqa: T201
+    assert fleet.stop(within_s=30) == 0
 
 
 def test_a_thousand_agents_that_leave_at_once_are_let_go(deployment):

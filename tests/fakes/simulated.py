@@ -28,14 +28,14 @@ def model(name, *, count, engine="vllm", **profile):
 
 
 @asynccontextmanager
-async def control_plane(folder, *models, expect=(), agent_tls="insecure", **control):
+async def control_plane(folder, *models, port=0, expect=(), agent_tls="insecure", **control):
     """A control plane in this process; ``expect`` are the nodes that end its settling."""
     quick = {"interval": 0.5, "base_backoff": 0.2, "expect_nodes": list(expect), **control}
     settings = loading.load_server(
         None,
         environ={},
         overrides={
-            "agent_listen": "127.0.0.1:0",
+            "agent_listen": f"127.0.0.1:{port}",
             "agent_tls": agent_tls,
             "state_dir": str(folder),
             "run_dir": str(folder),

@@ -122,6 +122,22 @@ async def test_a_killed_engine_is_replaced(tmp_path):
         assert any("is killed" in event for event in there.events)
 
 
+async def test_a_fleet_comes_back_to_a_control_plane_that_starts_anew_with_its_engines(tmp_path):
+    async with (
+        control_plane(tmp_path, SMALL, expect=names(20)) as control,
+        fleet(control, count=20) as there,
+    ):
+        await until(lambda: len(serving(control)) == 10, "all that is wanted serves")
+        before = {view.replica_id for view in control.reconciler.replicas()}
+        await control.close()
+        await until(lambda: not there.census().registered, "nobody is in")
+        again = control_plane(tmp_path, SMALL, port=control.port, expect=names(20))
+        async with again as another:
+            await all_in(there, 20)
+            await until(lambda: len(serving(another)) == 10, "all of it serves")
+            assert {view.replica_id for view in another.reconciler.replicas()} == before
+
+
 async def test_nobody_suffers_two_mishaps_at_once(tmp_path):
     rates = Rates(every_s={Kind.LOSS: 0.01, Kind.FLAP: 0.01}, lost_for_s=60.0, cut_s=60.0)
     async with control_plane(tmp_path) as control, fleet(control, count=5, rates=rates) as there:
