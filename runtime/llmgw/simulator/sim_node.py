@@ -46,7 +46,6 @@ class SimNode:
         """``SettingsInvalid`` when the control plane cannot be dialled as ``session`` says."""
         self.node_id = facts.node_id
         self.beats = 0
-        self.has_registered = False
         self._facts = facts
         self._settings = session
         self._tasks = Tasks(owner=f"sim {facts.node_id}")
@@ -54,6 +53,7 @@ class SimNode:
         self._session = self._fresh_session()
         self._talk: asyncio.Task[None] | None = None
         self._absence: Mood | None = Mood.OUTSIDE
+        self._earlier_sessions = 0
 
     @property
     def shards(self) -> SimShards:
@@ -63,9 +63,12 @@ class SimNode:
     @property
     def is_registered(self) -> bool:
         """A control plane has it on an open stream."""
-        is_now = self._talk is not None and self._session.status.is_registered
-        self.has_registered = self.has_registered or is_now
-        return is_now
+        return self._talk is not None and self._session.status.is_registered
+
+    @property
+    def has_registered(self) -> bool:
+        """A control plane has had it at some time."""
+        return self._earlier_sessions + self._session.status.sessions > 0
 
     @property
     def refusal(self) -> str:
@@ -97,6 +100,7 @@ class SimNode:
         """End everything without a word; ``dial`` is its next boot."""
         self._shards.lose_power()
         await self._hang_up(Mood.LOST)
+        self._earlier_sessions += self._session.status.sessions
         self._session = self._fresh_session()
 
     async def close(self) -> None:
