@@ -78,7 +78,7 @@ class EngineProcess:
         text = httpx.get(f"{self.url}/metrics", timeout=5).raise_for_status().text
         return sum(float(value) for found, _, value in _SAMPLE.findall(text) if found == name)
 
-    def wait_metric(self, name: str, value: float, *, timeout_s: float = 2.0) -> float:
+    def wait_metric(self, name: str, value: float, *, timeout_s: float = 6.0) -> float:
         """Seconds until a metric had that value; an assertion error if it never had."""
         started = time.monotonic()
         seen = self.metric(name)

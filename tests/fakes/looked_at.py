@@ -29,12 +29,12 @@ class LookedAt:
         self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
         return self
 
-    async def looked_at(self, times, *, within_s=3.0):
+    async def looked_at(self, times, *, within_s=9.0):
         """Wait for so many probes more."""
         goal = self.probes + times
         await self._until(lambda: self.probes >= goal, within_s)
 
-    async def has_request(self, count=1, *, within_s=3.0):
+    async def has_request(self, count=1, *, within_s=9.0):
         await self._until(lambda: self.asked >= count, within_s)
 
     async def close(self):

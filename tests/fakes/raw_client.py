@@ -11,7 +11,7 @@ import httptools
 import orjson
 
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
-_WITHIN_S = 5.0
+_WITHIN_S = 9.0
 
 
 class End(enum.Enum):

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 import orjson
 
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
-_WITHIN_S = 3.0
+_WITHIN_S = 9.0
 
 
 class Do(enum.Enum):

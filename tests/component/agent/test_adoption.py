@@ -75,7 +75,7 @@ async def test_a_serving_engine_is_ready_when_recovery_returns(tmp_path):
         await made.orders.recover()
         [running] = made.orders.running()
         assert running.state is ShardState.READY
-        assert time.monotonic() - started < 2.5
+        assert time.monotonic() - started < 10, "not at the next look, in 30 s"
 
 
 async def test_an_agent_killed_before_the_launch_leaves_nothing(tmp_path):
@@ -156,6 +156,7 @@ async def test_an_engine_that_died_meanwhile_is_told_with_its_last_output(tmp_pa
     run_first_agent(tmp_path, wanted, die_at="ready")
     everyone = await read_pids(pids)
     os.kill(everyone[0], signal.SIGKILL)
+    await eventually(lambda: not is_alive(everyone[0]))
     async with parts(tmp_path) as made:
         await made.orders.recover()
         [failed] = made.reports

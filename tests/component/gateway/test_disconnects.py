@@ -11,8 +11,8 @@ from tests.fakes.mischief import BlackHole
 from tests.fakes.raw_client import post
 from tests.fakes.upstream import CHUNKED, END, EVENTS, Do, chunk, event, head, whole
 
-WITHIN_S = 0.3
-"""Three times the promise of 100 ms."""
+WITHIN_S = 0.9
+"""What a busy machine may make of 100 ms; ``tests/e2e/test_aborts.py`` holds those."""
 
 STAGES = {
     "before any answer": (),

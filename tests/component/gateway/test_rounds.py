@@ -22,7 +22,8 @@ async def test_five_attempts_and_never_a_sixth(stage):
     answer = await stage.ask()
     assert (answer.status, answer.body, answer["x-llmgw-attempts"]) == (500, b"no", "5")
     assert sum(len(engine.requests) for engine in engines) == 5
-    assert asyncio.get_running_loop().time() - began_at < 0.2, "no pause within a round"
+    took_s = asyncio.get_running_loop().time() - began_at
+    assert took_s < 0.7, "four pauses would take more than three times as long as one: 0.2 s"
 
 
 async def test_single_engine_is_tried_again_after_a_pause(stage):
@@ -33,7 +34,7 @@ async def test_single_engine_is_tried_again_after_a_pause(stage):
     answer = await stage.ask()
     took_s = asyncio.get_running_loop().time() - began_at
     assert (answer.body, answer["x-llmgw-attempts"]) == (b"good", "2")
-    assert 0.19 < took_s < 1.0
+    assert 0.19 < took_s < 3.0
     assert engine.connections == 1, "an answered failure keeps its connection"
 
 
@@ -77,17 +78,17 @@ async def test_engines_that_fail_slowly_use_up_the_deadline_before_the_attempts(
     assert sum(len(engine.requests) for engine in engines) == 3
 
 
+@ON_ONE_LOOP
 async def test_engine_that_comes_back_is_used_without_waiting_for_the_pause(stage):
-    """Row 2: waiting uses no attempt and ends when the table changes."""
-    stage.tune(dispatch={"max_attempts": 2})
+    """Row 2: waiting uses no attempt and ends when the table changes; here it would take 1.6 s."""
     engine = await stage.engine(answer=whole(status=500))
     client = await stage.send(post(ASK))
-    await engine.asked()
+    await engine.asked(4)
     stage.drop_endpoint("e1")
     await stage.until(lambda: stage.stats.table_number == stage.routes.current().number)
     other = await stage.engine("e2", answer=GOOD)
-    answer = await client.answer(within_s=0.5)
-    assert (answer.body, answer["x-llmgw-attempts"]) == (b"good", "2")
+    answer = await client.answer(within_s=1.2)
+    assert (answer.body, answer["x-llmgw-attempts"]) == (b"good", "5")
     assert len(other.requests) == 1
 
 
