@@ -3,6 +3,7 @@
 import pytest
 
 from llmgw.agent.discovery import engines_probe, host, memory, numa, storage, weights_scan
+from llmgw.agent.discovery.engine_programs import EnginePrograms
 from llmgw.domain import weights
 from llmgw.domain.nodes import Host, LocalWeights, NumaNode
 
@@ -230,3 +231,17 @@ def test_a_card_is_near_to_the_numa_node_that_its_folder_names(tmp_path, bus_id,
 def test_a_card_whose_numa_node_nobody_knows_has_none(tmp_path, bus_id, text):
     _tree(tmp_path, **{"sys/bus/pci/devices/0000:1b:00.0/numa_node": text})
     assert numa.of_device(tmp_path, bus_id) is None
+
+
+def test_programs_are_looked_for_once_a_minute_and_at_once_when_the_words_change(tmp_path, clock):
+    programs = EnginePrograms(search_path=str(tmp_path), clock=clock)
+    assert programs.versions({"sim": ("engine",)}) == {}
+    engine = tmp_path / "engine"
+    engine.write_text("")
+    engine.chmod(0o755)
+    clock.advance(59)
+    assert programs.versions({"sim": ("engine",)}) == {}
+    assert programs.versions({"sim": (str(engine),)}) == {"sim": "unknown"}
+    engine.unlink()
+    clock.advance(60)
+    assert programs.versions({"sim": (str(engine),)}) == {}

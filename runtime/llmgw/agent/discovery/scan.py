@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from llmgw.agent.discovery import (
-    engines_probe,
     fabrics,
     gpus,
     host,
@@ -24,6 +23,7 @@ from llmgw.agent.discovery import (
     storage,
     weights_scan,
 )
+from llmgw.agent.discovery.engine_programs import EnginePrograms
 from llmgw.agent.discovery.fabrics import FabricCheck
 from llmgw.agent.discovery.fault_log import FaultLog, Faults
 from llmgw.agent.discovery.infiniband import Hca
@@ -131,6 +131,7 @@ class Scanner:
         self._settings = settings
         self._programs = programs
         self._search_path = search_path
+        self._engine_programs = EnginePrograms(search_path=search_path)
         self._read_nvml = read_nvml
         self._standings = standings
         self._root = machine.root
@@ -196,7 +197,7 @@ class Scanner:
         """
         installed, programs = self._standings(), self._programs()
         others = {e: words for e, words in programs.items() if e not in installed.engines}
-        found = engines_probe.probe(others, search_path=self._search_path)
+        found = self._engine_programs.versions(others)
         ready = {e: version for e, version in installed.versions.items() if e in programs}
         return EnginesHere(versions={**found, **ready}, installs=installed.installs)
 
