@@ -232,7 +232,18 @@ def test_sim_workers_meet_the_leader_and_do_not_serve():
 def test_a_node_without_fabric_keeps_infiniband_off():
     here = Place(listen_addr="10.0.0.5")
     made = environment.engine_environment(shard(gpu_indices=(0, 1)), place=here)
-    assert made == {"CUDA_VISIBLE_DEVICES": "0,1", "NCCL_IB_DISABLE": "1"}
+    assert made == {
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CUDA_VISIBLE_DEVICES": "0,1",
+        "NCCL_IB_DISABLE": "1",
+    }
+
+
+def test_engines_number_cards_as_discovery_does():
+    """CUDA puts the fastest card first by itself, the driver's library goes by the bus."""
+    here = Place(listen_addr="10.0.0.5", environ={"CUDA_DEVICE_ORDER": "FASTEST_FIRST"})
+    made = environment.engine_environment(shard(gpu_indices=(1,)), place=here)
+    assert made["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
 
 
 def test_a_fabric_names_its_adapters_and_the_management_interface():
@@ -288,6 +299,7 @@ def test_the_profiles_environment_wins_and_the_agents_own_words_stay_behind():
     spec = shard(profile(env={"NCCL_IB_DISABLE": "0", "EXTRA": "x"}))
     made = environment.engine_environment(spec, place=place(environ=inherited))
     assert made == {
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": "",
         "EXTRA": "x",
         "NCCL_IB_DISABLE": "0",

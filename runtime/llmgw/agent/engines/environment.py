@@ -31,11 +31,13 @@ def engine_environment(
 ) -> dict[str, str]:
     """The complete environment of a shard's processes, sorted by name; the profile's words win.
 
-    ``CUDA_VISIBLE_DEVICES`` is always set: empty hides every card from a shard that owns none.
+    ``CUDA_VISIBLE_DEVICES`` is always set: empty hides every card from a shard that owns none. CUDA
+    would count the fastest card first; cards are numbered here by their place on the bus.
     ``more`` is what one engine needs beside that.
     """
     kept = {name: value for name, value in place.environ.items() if not _is_left_behind(name)}
-    made = {**kept, "CUDA_VISIBLE_DEVICES": ",".join(str(index) for index in spec.gpu_indices)}
+    made = {**kept, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    made["CUDA_VISIBLE_DEVICES"] = ",".join(str(index) for index in spec.gpu_indices)
     made.update(_fabric(spec, place))
     made.update(more or {})
     made.update(spec.profile.env)
