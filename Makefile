@@ -7,7 +7,7 @@ BIN := .venv/bin
 PIP := $(BIN)/pip --quiet --disable-pip-version-check
 CONTROLLER := .venv-controller
 
-.PHONY: pins up test slow soak check format proto docs controller test-ansible check-ansible test-story test-fleet test-engine ci
+.PHONY: pins up test slow wheel test-compiled soak check format proto docs controller test-ansible check-ansible test-story test-fleet test-engine ci
 
 up: .venv/up.stamp $(MODEL) ## start everything here; ONCE=1 asks QUESTION, prints the answer and ends
 	$(BIN)/llmgw up --data $(DATA) $(if $(ONCE),--once "$(QUESTION)")
@@ -17,6 +17,14 @@ test: .venv/dev.stamp ## the fast tests
 
 slow: .venv/dev.stamp ## the others
 	$(BIN)/pytest -n 2 --dist worksteal -m "slow and not soak" --durations 12
+
+wheel: .venv/dev.stamp ## dist/: the wheel with the gateway compiled, for this Python and processor; takes a compiler
+	HATCH_BUILD_HOOK_ENABLE_MYPYC=1 $(BIN)/python -m build --outdir dist .
+
+test-compiled: wheel ## the gateway's tests once more, with the gateway compiled
+	rm -rf build/compiled
+	$(PIP) install --no-deps --target build/compiled "$$(ls -t dist/llmgw-*-cp*.whl | head -1)"
+	PYTHONPATH=build/compiled $(BIN)/pytest -n 2 -m "not slow" tests/component/gateway tests/unit/gateway
 
 soak: .venv/dev.stamp ## ten minutes of traffic, for what grows slowly
 	$(BIN)/pytest -m soak

@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from collections import defaultdict
 from pathlib import Path
 
@@ -79,6 +80,17 @@ def is_work(statement):
         called = getattr(getattr(statement.value, "func", None), "attr", "")
         return not isinstance(statement.value, ast.Constant) and called != "add_command"
     return isinstance(statement, (ast.For, ast.While, ast.With, ast.Delete, ast.Global))
+
+
+def test_the_tree_holds_no_compiled_module_which_would_hide_its_source():
+    assert [str(file) for file in (ROOT / "runtime").rglob("*.so")] == []
+
+
+def test_every_module_that_is_to_be_compiled_exists():
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    named = build["targets"]["wheel"]["hooks"]["mypyc"]["include"]
+    assert named
+    assert [name for name in named if not (ROOT / name).is_file()] == []
 
 
 def test_floors_hold():

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import msgspec
 import orjson
 
+from llmgw.gateway import trail
 from llmgw.gateway.exchange import Exchange
-from llmgw.gateway.trail import Considered, Step
+from llmgw.gateway.trail import Considered, Kept, Step
 from llmgw.gateway.usage import Usage
 
 MOST_BYTES = 65536
@@ -29,32 +29,6 @@ _AHEAD_S = 1.0
 
 _LENGTH_BITS = 20
 _LENGTH = (1 << _LENGTH_BITS) - 1
-
-
-class _Kept(msgspec.Struct, array_like=True):
-    """What is kept of an exchange, in the order in which ``_pack`` takes it."""
-
-    request_id: str
-    path: bytes
-    status: int
-    state: str
-    code: str | None
-    model_name: str
-    is_stream: bool
-    attempts: int
-    endpoint_id: str
-    started_at: float
-    first_sent_at: float
-    sent_at: float
-    first_byte_at: float
-    ended_at: float
-    usage: Usage | None
-    cut: str | None
-    trail: list[Step] | None
-
-
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(_Kept).decode
 
 
 class Receipts:
@@ -104,7 +78,7 @@ class Receipts:
             if place >> _LENGTH_BITS < self._at:
                 return None  # written over, or never there
         begin = place >> _LENGTH_BITS
-        kept = _decode(memoryview(self._block)[begin : begin + (place & _LENGTH)])
+        kept = trail.unpack(memoryview(self._block)[begin : begin + (place & _LENGTH)])
         if kept.request_id != request_id:
             return None
         return orjson.dumps(_receipt(kept, self._epoch_at))
@@ -113,17 +87,17 @@ class Receipts:
 def _pack(exchange: Exchange) -> bytes:
     figures = _figures(exchange)
     try:
-        packed = _encode(figures)
+        packed = trail.pack(figures)
     except UnicodeEncodeError:  # some name is no text; the request must end all the same
-        packed = _encode([_as_text(one) if isinstance(one, str) else one for one in figures])
+        packed = trail.pack([_as_text(one) if isinstance(one, str) else one for one in figures])
     if len(packed) > MOST_BYTES:
         exchange.trail = None
-        packed = _encode(_figures(exchange))
+        packed = trail.pack(_figures(exchange))
     return packed
 
 
 def _figures(exchange: Exchange) -> tuple[object, ...]:
-    """In the order of ``_Kept``."""
+    """In the order of ``Kept``."""
     return (
         exchange.request_id,
         exchange.path,
@@ -149,7 +123,7 @@ def _as_text(name: str) -> str:
     return name.encode("unicode_escape").decode()
 
 
-def _receipt(kept: _Kept, epoch_at: float) -> Mapping[str, Any]:
+def _receipt(kept: Kept, epoch_at: float) -> Mapping[str, Any]:
     """What is told of a request; what never was has no key."""
     begun_at = kept.started_at
     receipt: dict[str, Any] = {

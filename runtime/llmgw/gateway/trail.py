@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
+from llmgw.gateway.usage import Usage
+
 MOST_STEPS = 32
 MOST_CANDIDATES = 16
 
@@ -29,3 +31,29 @@ class Step(msgspec.Struct, frozen=True):
     endpoint_id: str = ""
     word: str = ""
     candidates: tuple[Considered, ...] = ()
+
+
+class Kept(msgspec.Struct, array_like=True):
+    """What is kept of an exchange, in the order in which ``receipts`` packs it."""
+
+    request_id: str
+    path: bytes
+    status: int
+    state: str
+    code: str | None
+    model_name: str
+    is_stream: bool
+    attempts: int
+    endpoint_id: str
+    started_at: float
+    first_sent_at: float
+    sent_at: float
+    first_byte_at: float
+    ended_at: float
+    usage: Usage | None
+    cut: str | None
+    trail: list[Step] | None
+
+
+pack = msgspec.msgpack.Encoder().encode
+unpack = msgspec.msgpack.Decoder(Kept).decode
