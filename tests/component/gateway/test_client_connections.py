@@ -301,6 +301,22 @@ async def test_request_that_does_not_arrive_in_time_is_a_408(stage):
 
 
 @ON_ONE_LOOP
+async def test_hundreds_of_requests_that_never_become_whole_hold_nobody_up(stage):
+    stage.tune(limits={"body_timeout_s": 1.0})
+    await stage.engine(answer=whole(b"good"))
+    begun = [post({**ASK, "filler": "x" * 50_000})[:-1], b"POST /v1/chat", b"GET / HTTP/1.1\r\nX"]
+    slow = [await stage.send(begun[number % 3]) for number in range(300)]
+    silent = [await stage.client() for _ in range(100)]
+    began_at = asyncio.get_running_loop().time()
+    for _ in range(20):
+        assert (await stage.ask()).body == b"good"
+    assert asyncio.get_running_loop().time() - began_at < 3
+    assert {(await client.answer()).code for client in slow} == {"body_timeout"}
+    await stage.until(lambda: stage.stats.buffered_body_bytes == 0)
+    assert [client.ended for client in silent] == [None] * 100, "which have asked for nothing yet"
+
+
+@ON_ONE_LOOP
 async def test_trickle_of_bytes_does_not_lengthen_the_time_for_a_request(stage):
     stage.tune(limits={"body_timeout_s": 0.5})
     client = await stage.client()

@@ -103,7 +103,7 @@ async def test_engine_takes_as_many_as_it_was_seen_to_run_and_none_waits(stage, 
 
 
 async def test_room_for_one_lets_one_of_many_through(stage, looked_at):
-    stage.tune(scrape_interval=0.4)
+    stage.tune(scrape_interval=0.6)
     [engine] = await looked_at(1, figures(running=1, waiting=4))
     clients = [await stage.send(post(ASK)) for _ in range(5)]
     await stage.until(lambda: depth(stage) == 5)
