@@ -143,6 +143,19 @@ async def test_readiness_tells_the_age_of_the_table_and_an_old_one_is_good_enoug
     assert (await fetch(stage, "/ready")).json["table_age_s"] == 0
 
 
+async def test_gateway_that_hears_of_nobody_for_an_hour_serves_and_is_ready(stage):
+    """Control plane and store are gone: the last table is good enough."""
+    stage.clock = clock = FakeClock()
+    await stage.engine()
+    assert (await stage.ask()).status == 200
+    for _ in range(60):
+        clock.advance(60)
+    assert (await stage.ask()).status == 200
+    answer = await fetch(stage, "/ready")
+    assert (answer.status, answer.json["table_age_s"]) == (200, 3600)
+    assert "m" in [entry["id"] for entry in (await fetch(stage, "/v1/models")).json["data"]]
+
+
 # The landing page
 
 

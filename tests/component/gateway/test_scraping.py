@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from llmgw.gateway import board_layout
 from tests.fakes import log_ear
 from tests.fakes.clock import FakeClock
 from tests.fakes.gateway_stage import ASK, ON_ONE_LOOP
@@ -124,6 +125,58 @@ async def test_llama_cpp_whose_counters_stand_still_is_left_in_peace(stage, look
     engine.works.set()
     answer = await client.answer()
     assert (answer.status, answer["x-llmgw-attempts"]) == (200, "1")
+
+
+async def test_engine_in_a_long_prompt_is_left_in_peace_as_long_as_its_agent_sees_it_work(
+    stage, looked_at
+):
+    """Its counters stand for over a minute; then its agent sees nothing any more either."""
+    engine = await looked_at()
+    client = await stage.send(post(ASK))
+    await engine.has_request()
+    await engine.looked_at(2)
+    worked_at = stage.clock.monotonic()
+    for _ in range(15):
+        stage.clock.advance(5)
+        worked_at = stage.clock.monotonic()
+        agent_saw(stage, engine, worked_at=worked_at)
+        await engine.looked_at(2)
+        assert not told(stage, "endpoint_ejected")
+
+    for _ in range(6):
+        stage.clock.advance(5)
+        agent_saw(stage, engine, worked_at=worked_at)
+    await stage.until(lambda: told(stage, "endpoint_ejected"))
+    key = board_layout.key_of("e1", engine.url)
+    assert stage.gateway._place.board.allotment.traffic(key).is_stalled
+
+    agent_saw(stage, engine, worked_at=stage.clock.monotonic())
+    await stage.until(lambda: not told(stage, "endpoint_ejected"))
+    engine.works.set()
+    assert (await client.answer()).status == 200
+
+
+async def test_llama_cpp_is_left_when_its_agent_sees_no_work_for_half_a_minute(stage, looked_at):
+    engine = await looked_at(metrics=BUSY_LLAMACPP, engine="llamacpp", priority=1)
+    other = await looked_at("e2", metrics=BUSY.replace(b"running 1", b"running 0"))
+    other.works.set()
+    client = await stage.send(post(ASK))
+    await engine.has_request()
+    await engine.looked_at(2)
+    for _ in range(7):
+        stage.clock.advance(5)
+        agent_saw(stage, engine, worked_at=None)
+        await engine.looked_at(1)
+    assert (await client.answer())["x-llmgw-attempts"] == "2"
+
+
+def agent_saw(stage, engine, *, worked_at):
+    """What the control plane hears of its agent and writes on the board."""
+    stage.gateway._place.board.allotment.worked(
+        board_layout.key_of("e1", engine.url),
+        worked_at=worked_at,
+        looked_at=stage.clock.monotonic(),
+    )
 
 
 async def test_missing_figure_is_told_once_and_once_when_it_comes(stage, looked_at):
