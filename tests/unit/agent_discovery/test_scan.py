@@ -7,7 +7,12 @@ import pytest
 from llmgw.agent.discovery.nvml import Listing
 from llmgw.agent.discovery.scan import Scanner, model_folders
 from llmgw.agent.install.standing import Standings
-from llmgw.config.settings import AgentSettings, DiscoverySettings, FabricAdapters
+from llmgw.config.settings import (
+    AgentSettings,
+    DiscoverySettings,
+    FabricAdapters,
+    WeightsSettings,
+)
 from llmgw.domain.nodes import EngineInstall, Gpu, InstallState
 from llmgw.errors import DiscoveryFailed
 
@@ -130,6 +135,19 @@ def test_an_installed_engine_without_a_driver_is_told_and_not_offered(make):
     found = make(standings=_standings(vllm=InstallState.READY)).engines()
     assert found.versions == {"sim": "unknown"}
     assert [i.engine for i in found.installs] == ["vllm"]
+
+
+@pytest.mark.parametrize("is_declared", [True, False])
+def test_a_folder_that_is_declared_as_shared_is_told_as_shared(tmp_path, is_declared):
+    (tmp_path / "m.gguf").write_text("12")
+    settings = AgentSettings(
+        weights_dir=f"{tmp_path}/", weights=WeightsSettings(shared=is_declared)
+    )
+    scanner = Scanner(settings=settings, programs=dict, search_path="")
+    files = scanner.files()
+    assert [space.is_shared for space in files.storage] == [is_declared]
+    assert [space.is_shared for space in scanner.space()] == [is_declared]
+    assert [weights.is_shared for weights in files.weights] == [is_declared]
 
 
 def test_the_folder_for_downloads_is_always_a_model_folder():

@@ -141,11 +141,17 @@ class Scanner:
     def files(self) -> Files:
         """Space and weights in the model folders; ``weights_dir`` is always one of them."""
         folders = model_folders(self._settings)
-        return Files(storage=storage.read(folders), weights=weights_scan.scan(folders))
+        shared = self._declared_shared()
+        return Files(
+            storage=storage.read(folders, declared=shared),
+            weights=weights_scan.scan(
+                folders, is_shared=lambda folder: folder in shared or storage.is_shared(folder)
+            ),
+        )
 
     def space(self) -> tuple[Storage, ...]:
         """Space alone."""
-        return storage.read(model_folders(self._settings))
+        return storage.read(model_folders(self._settings), declared=self._declared_shared())
 
     def hardware(self) -> Hardware:
         """Memory and processor first, which never fail, then adapters, then cards."""
@@ -200,6 +206,11 @@ class Scanner:
         found = self._engine_programs.versions(others)
         ready = {e: version for e, version in installed.versions.items() if e in programs}
         return EnginesHere(versions={**found, **ready}, installs=installed.installs)
+
+    def _declared_shared(self) -> tuple[str, ...]:
+        """The folder for downloads, where the settings say that other hosts have it too."""
+        folder = self._settings.weights_dir
+        return (os.path.normpath(folder),) if self._settings.weights.shared and folder else ()
 
     def _listed(self) -> tuple[Listing, str, tuple[str, ...]]:
         """The cards, who listed them, and what failed.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from llmgw.domain.nodes import Storage
 
@@ -28,9 +28,15 @@ _STATFS_BYTES = 256
 
 
 def read(
-    folders: Iterable[str], *, magic_of: Callable[[str], int | None] | None = None
+    folders: Iterable[str],
+    *,
+    magic_of: Callable[[str], int | None] | None = None,
+    declared: Collection[str] = (),
 ) -> tuple[Storage, ...]:
-    """One entry a filesystem, named by the first folder on it; a missing folder is left out."""
+    """One entry a filesystem, named by the first folder on it; a missing folder is left out.
+
+    ``declared`` are folders that somebody says others see too, whatever the filesystem is.
+    """
     magic_of = magic_of or magic
     found: dict[int, Storage] = {}
     for folder in filter(None, folders):
@@ -45,7 +51,7 @@ def read(
             path=folder,
             free_bytes=space.f_bavail * space.f_frsize,
             total_bytes=space.f_blocks * space.f_frsize,
-            is_shared=magic_of(folder) in NETWORK_MAGICS,
+            is_shared=folder in declared or magic_of(folder) in NETWORK_MAGICS,
         )
     return tuple(found.values())
 
