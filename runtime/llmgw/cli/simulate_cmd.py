@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import click
@@ -185,21 +186,26 @@ async def _simulated(plan: FleetPlan, *, for_s: float | None) -> simulate_showin
     stop = StopAsked()
     stop.listen()
     before = resident.look()
+    complete_s: float | None = None
     with FleetProgress(count=plan.count) as progress:
-        async with SimFleet(plan, on_event=progress.event) as fleet:
-            complete_s: float | None = None
+        fleet = SimFleet(plan, on_event=progress.event)
+        async with AsyncExitStack() as parts:
+            await stop.unless_asked(_enter(parts, fleet))
             while not await _is_over(stop, fleet, for_s=for_s):
                 now = fleet.census()
                 if complete_s is None and now.registered == plan.count:
                     complete_s = now.after_s
                 progress.show(now)
-            outcome = simulate_showing.Outcome(
+            return simulate_showing.Outcome(
                 census=fleet.census(),
                 complete_s=complete_s,
                 mishaps=fleet.mishaps,
                 used=resident.look().since(before),
             )
-    return outcome
+
+
+async def _enter(parts: AsyncExitStack, fleet: SimFleet) -> None:
+    await parts.enter_async_context(fleet)
 
 
 async def _is_over(stop: StopAsked, fleet: SimFleet, *, for_s: float | None) -> bool:

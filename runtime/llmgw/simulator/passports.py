@@ -6,7 +6,6 @@ authority remembers them among its others, so that nobody wonders who was signed
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,14 +24,9 @@ class Passport:
     key: str
 
 
-def issue(
-    node_ids: Sequence[str], *, directory: Path, out: Path, clock: Clock
-) -> dict[str, Passport]:
-    """A pair for each node into ``out``; ``Unknown`` when ``directory`` holds no authority."""
-    passports = {}
-    for node_id in node_ids:
-        issued = authority.issue_client(
-            directory, out=out, node_id=node_id, now=clock.wall(), days=_DAYS
-        )
-        passports[node_id] = Passport(ca=str(issued.ca), cert=str(issued.cert), key=str(issued.key))
-    return passports
+def issue(node_id: str, *, directory: Path, out: Path, clock: Clock) -> Passport:
+    """A node's pair into ``out``; ``Unknown`` when ``directory`` holds no authority."""
+    issued = authority.issue_client(
+        directory, out=out, node_id=node_id, now=clock.wall(), days=_DAYS
+    )
+    return Passport(ca=str(issued.ca), cert=str(issued.cert), key=str(issued.key))

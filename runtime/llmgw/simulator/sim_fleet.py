@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import random
 import tempfile
 from collections.abc import Callable, Coroutine, Sequence
@@ -134,13 +135,10 @@ class SimFleet:
         if self._plan.ca is None:
             return {}
         self._folder = tempfile.TemporaryDirectory(prefix="llmgw-simulated-")
-        return await asyncio.to_thread(
-            passports.issue,
-            node_ids,
-            directory=self._plan.ca,
-            out=Path(self._folder.name),
-            clock=self._clock,
-        )
+        out, clock = Path(self._folder.name), self._clock
+        self._on_event(f"{len(node_ids)} certificates are signed by {self._plan.ca}")
+        sign = functools.partial(passports.issue, directory=self._plan.ca, out=out, clock=clock)
+        return {node_id: await _signed(sign, node_id) for node_id in node_ids}
 
     def _forget_keys(self) -> None:
         if self._folder is not None:
@@ -206,3 +204,13 @@ class SimFleet:
 
     async def _until(self, after_s: float) -> None:
         await asyncio.sleep(max(0.0, after_s - self.age_s))
+
+
+async def _signed(sign: Callable[[str], passports.Passport], node_id: str) -> passports.Passport:
+    """Sign beside the loop; also when cancelled it is waited for, because it writes files."""
+    signing = asyncio.ensure_future(asyncio.to_thread(sign, node_id))
+    try:
+        return await asyncio.shield(signing)
+    except asyncio.CancelledError:
+        await asyncio.wait({signing})
+        raise

@@ -75,3 +75,22 @@ def test_too_low_a_bound_on_files_is_told_with_the_way_out():
     )
     assert done.returncode == 2
     assert "1056 open files are needed and at most 400 are allowed here" in done.stderr
+
+
+def test_ctrl_c_while_certificates_are_signed_leaves_no_key_behind(tmp_path):
+    made = commands.run("ctl", "cert", "init-ca", "--dir", str(tmp_path / "ca"))
+    assert made.returncode == 0
+    running = commands.start(
+        "simulate", "agents", "--count", "2000", "--ca", str(tmp_path / "ca"),
+        "--server", nowhere(), environ={"TMPDIR": str(tmp_path)},
+    )  # fmt: skip
+    try:
+        assert running.stderr.readline().startswith("2000 certificates are signed by ")
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=20)
+    finally:
+        running.kill()
+    assert running.returncode == 0
+    assert "0 got in" in out
+    assert "Traceback" not in err
+    assert list(tmp_path.glob("llmgw-simulated-*")) == []
