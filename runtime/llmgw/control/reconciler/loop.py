@@ -197,7 +197,6 @@ class Reconciler:
                 )
             except Exception as fault:  # noqa: BLE001 - one action's fault is not the others'
                 _log.error("action_failed", action=repr(action), error=repr(fault), exc=fault)
-        self._records.tidy()
         self._publish()
         if any(isinstance(action, Place) for action in decision.actions):
             # Only one is placed a pass, so that no two are given the same cards.

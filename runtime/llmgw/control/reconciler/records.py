@@ -110,15 +110,12 @@ class Records:
     def work_in(self, beat: HeartbeatFacts) -> Mapping[str, WorkSeen]:
         """What agents saw by now of the work of each replica that a beat tells of."""
         told = dict.fromkeys(names.replica_of(one.shard_id) for one in beat.shard_work)
-        replicas = [r for one in told if (r := self.cluster.replicas.get(one)) is not None]
+        replicas = [r for one in told if (r := self._cluster.replicas.get(one)) is not None]
         return {
             replica.replica_id: seen
             for replica in replicas
             if (seen := self._work.of(replica)) is not None
         }
-
-    def tidy(self) -> None:
-        """Forget the work of what is gone; once a pass."""
 
     def shard_report(self, report: ShardReport) -> None:
         """Take in where a shard stands."""
