@@ -13,7 +13,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from llmgw.domain.routes import RoutedModel
-from llmgw.gateway import candidates, headers, picking, refusing, sending, suitability
+from llmgw.gateway import candidates, headers, picking, refusing, sending, silence, suitability
 from llmgw.gateway.attempt import Attempt
 from llmgw.gateway.breaker import Permit
 from llmgw.gateway.endpoints import LiveEndpoint
@@ -24,7 +24,7 @@ from llmgw.gateway.relaying import Manner, Relay
 from llmgw.gateway.replies import Code, Refusal
 from llmgw.gateway.responses import ResponseHead
 from llmgw.gateway.scores import Wish
-from llmgw.gateway.silence import Silence
+from llmgw.gateway.silence import Patience, Silence
 from llmgw.gateway.surroundings import Surroundings
 from llmgw.kit import logs
 from llmgw.kit.backoff import Backoff
@@ -339,15 +339,18 @@ class Dispatch:
         if wish.trail is not None and attempt is not None and exchange.status < 300:
             self._shared.affinity.learn(wish, attempt.live.incarnation, exchange.first_byte_at)
 
+    def _patience(self) -> Patience:
+        return self._shared.patience if self._exchange.status < 300 else silence.WITH_REFUSALS
+
     def _look_every_s(self) -> float:
-        return self._shared.patience.look_every_s(self._model.routing_profile)
+        return self._patience().look_every_s(self._model.routing_profile)
 
     def _look_for_silence(self, relay: Relay) -> None:
         """See whether the answer still brings something."""
         now, attempt, client = self._shared.now(), self._attempt, self._client
         if self._silence is None:
             profile = self._model.routing_profile
-            self._silence = Silence(self._shared.patience, profile=profile, begun_at=now)
+            self._silence = Silence(self._patience(), profile=profile, begun_at=now)
         cut = self._silence.look(
             relay,
             now=now,

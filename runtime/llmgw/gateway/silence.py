@@ -58,6 +58,10 @@ class Patience:
         return self.hard_by_profile_s.get(profile, self.hard_s)
 
 
+WITH_REFUSALS = Patience(suspect_s=30.0, hard_s=30.0)
+"""An engine that refuses needs no time to think over the rest of it."""
+
+
 class Talking(Protocol):
     """What is looked at: an answer on its way."""
 

@@ -7,9 +7,10 @@ import dataclasses
 
 import pytest
 
+from tests.fakes.clock import FakeClock
 from tests.fakes.gateway_stage import ASK, ON_ONE_LOOP
 from tests.fakes.raw_client import End, post
-from tests.fakes.upstream import CHUNKED, DONE, END, EVENTS, Do, chunk, event
+from tests.fakes.upstream import CHUNKED, DONE, END, EVENTS, Do, chunk, event, head
 
 pytestmark = ON_ONE_LOOP
 
@@ -78,3 +79,23 @@ async def test_body_that_is_no_stream_has_the_same_bounds(impatient):
     assert await client.end() is End.CLOSED
     assert client.raw.endswith(b"part\r\n"), "nothing is added"
     assert impatient.stats.totals.by_model["m"].cuts == {"silent": 1}
+
+
+@pytest.mark.parametrize("status", [400, 302])
+async def test_rest_of_a_refusal_is_awaited_for_half_a_minute(stage, status):
+    """Of its body only: its head was passed on at once."""
+    stage.clock = clock = FakeClock()
+    engine = await stage.engine()
+    engine.always(head(status, "Content-Length: 9") + b"part", Do.HOLD)
+    client = await stage.send(post(ASK))
+    await client.got(b"part")
+    for _ in range(3):
+        clock.advance(9)
+        await asyncio.sleep(0.3)
+    assert client.ended is None
+    for _ in range(2):
+        clock.advance(9)
+        await asyncio.sleep(0.3)
+    assert await client.end() is End.CLOSED
+    assert (await client.answer()).is_complete is False
+    await engine.until(lambda: not engine.open)
