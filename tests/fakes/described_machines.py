@@ -14,8 +14,9 @@ from pathlib import Path
 import pydantic
 
 from llmgw.agent.discovery import nvml
+from llmgw.agent.discovery.findings import Machine
 from llmgw.agent.discovery.nvml import Listing
-from llmgw.agent.discovery.scan import Machine, Scanner
+from llmgw.agent.discovery.scan import Scanner
 from llmgw.config.settings import AgentSettings
 from llmgw.domain.nodes import NodeFacts
 from tests.fakes.nvml import MIB, Card, FakeNvml

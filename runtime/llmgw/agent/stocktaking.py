@@ -13,8 +13,9 @@ from typing import Any
 
 from llmgw.agent.discovery import address, gpus, host
 from llmgw.agent.discovery.address import Identity
+from llmgw.agent.discovery.findings import EnginesHere, Files, Hardware
 from llmgw.agent.discovery.infiniband import Hca
-from llmgw.agent.discovery.scan import EnginesHere, Files, Hardware, Scanner
+from llmgw.agent.discovery.scan import Scanner
 from llmgw.agent.engines import programs
 from llmgw.agent.install.builds import Builds
 from llmgw.agent.install.examining import Examiner

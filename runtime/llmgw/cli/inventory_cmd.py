@@ -8,8 +8,8 @@ import click
 
 from llmgw.agent import stocktaking
 from llmgw.agent.discovery.fabrics import FabricCheck
+from llmgw.agent.discovery.findings import Hardware
 from llmgw.agent.discovery.infiniband import Hca
-from llmgw.agent.discovery.scan import Hardware
 from llmgw.agent.stocktaking import Inventory
 from llmgw.cli import figures, screens
 from llmgw.cli.failures import ExitCode

@@ -7,7 +7,7 @@ import pytest
 
 from llmgw.agent.discovery.card_looks import CardLooks
 from llmgw.agent.discovery.card_watch import CardWatch
-from llmgw.agent.discovery.scan import Cards
+from llmgw.agent.discovery.findings import Cards
 from llmgw.domain.nodes import Gpu
 
 SEEN = Cards(gpus=(Gpu(index=0, uuid="u", name="NVIDIA H200"),), source="nvml")

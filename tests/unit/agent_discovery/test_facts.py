@@ -10,7 +10,12 @@ import llmgw
 from llmgw.agent.discovery.address import Identity
 from llmgw.agent.discovery.fabrics import FabricCheck
 from llmgw.agent.discovery.facts import Discovery, Timeouts
-from llmgw.agent.discovery.scan import Cards, EnginesHere, Files, Surroundings
+from llmgw.agent.discovery.findings import (
+    Cards,
+    EnginesHere,
+    Files,
+    Surroundings,
+)
 from llmgw.config.settings import AgentSettings
 from llmgw.domain.nodes import (
     EngineInstall,

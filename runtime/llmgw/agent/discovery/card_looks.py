@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from llmgw.agent.discovery.scan import Cards
+from llmgw.agent.discovery.findings import Cards
 from llmgw.errors import DeadlinePassed
 from llmgw.kit.clock import Clock
 from llmgw.kit.offloading import Lane

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from llmgw.agent.discovery import gpus
-from llmgw.agent.discovery.scan import Cards
+from llmgw.agent.discovery.findings import Cards
 from llmgw.domain.nodes import Gpu
 
 _PATIENCE = 3

@@ -15,13 +15,13 @@ from llmgw.agent.discovery import gpus
 from llmgw.agent.discovery.address import Identity
 from llmgw.agent.discovery.card_looks import CardLooks
 from llmgw.agent.discovery.card_watch import CardWatch
-from llmgw.agent.discovery.scan import (
+from llmgw.agent.discovery.findings import (
     EnginesHere,
     Files,
     Hardware,
-    Scanner,
     Surroundings,
 )
+from llmgw.agent.discovery.scan import Scanner
 from llmgw.config.settings import AgentSettings
 from llmgw.domain.nodes import Gpu, HeartbeatFacts, LocalWeights, NodeFacts, Storage
 from llmgw.errors import DeadlinePassed
