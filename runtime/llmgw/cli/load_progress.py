@@ -32,16 +32,26 @@ class Stage:
     text: str
     done_bytes: int | None = None
     total_bytes: int | None = None
+    bytes_per_s: float | None = None
+    eta_s: float | None = None
 
     @property
     def amount(self) -> str:
-        """``120.0 MiB of 270.3 MiB (44 %)``, or how much there is so far; empty without a fetch."""
+        """``120.0 MiB of 270.3 MiB (44 %), 30.1 MiB/s, 5s left``; empty without a fetch.
+
+        What is not known is not said.
+        """
         if self.done_bytes is None:
             return ""
+        rate = f"{figures.size(int(self.bytes_per_s))}/s" if self.bytes_per_s else None
+        left = None if self.eta_s is None else f"{figures.age(self.eta_s)} left"
+        return ", ".join(filter(None, (self._share(self.done_bytes), rate, left)))
+
+    def _share(self, done_bytes: int) -> str:
         if not self.total_bytes:
-            return f"{figures.size(self.done_bytes)} so far"
-        percent = min(100, 100 * self.done_bytes // self.total_bytes)
-        return f"{figures.size(self.done_bytes)} of {figures.size(self.total_bytes)} ({percent} %)"
+            return f"{figures.size(done_bytes)} so far"
+        percent = min(100, 100 * done_bytes // self.total_bytes)
+        return f"{figures.size(done_bytes)} of {figures.size(self.total_bytes)} ({percent} %)"
 
     @property
     def line(self) -> str:
@@ -71,6 +81,8 @@ def _stage(shard: ShardView, *, model: str) -> Stage:
         text=f"{shard.node_id} is fetching {name}",
         done_bytes=shard.fetch.done_bytes,
         total_bytes=shard.fetch.total_bytes,
+        bytes_per_s=shard.fetch.bytes_per_s,
+        eta_s=shard.fetch.eta_s,
     )
 
 

@@ -80,11 +80,22 @@ class ReplicaState(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FetchProgress:
-    """How far a download of weights is; a total of ``None``: the source gave no length."""
+    """How far a download of weights is; a total of ``None``: the source gave no length.
+
+    The rate is that of the last half minute, unknown at first.
+    """
 
     source: str
     done_bytes: int
     total_bytes: int | None = None
+    bytes_per_s: float | None = None
+
+    @property
+    def eta_s(self) -> float | None:
+        """Seconds until all has come, where length and rate are known and something comes."""
+        if self.total_bytes is None or not self.bytes_per_s:
+            return None
+        return max(0, self.total_bytes - self.done_bytes) / self.bytes_per_s
 
 
 @dataclass(frozen=True, slots=True)

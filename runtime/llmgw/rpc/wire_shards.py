@@ -206,12 +206,18 @@ def _pack_fetch(fetch: FetchProgress | None) -> pb.FetchProgress | None:
         source=texts.repaired(fetch.source),
         bytes_done=fetch.done_bytes,
         bytes_total=fetch.total_bytes,
+        bytes_per_s=fetch.bytes_per_s,
     )
 
 
 def _unpack_fetch(fetch: pb.FetchProgress) -> FetchProgress:
     total = fetch.bytes_total if fetch.HasField("bytes_total") else None
-    return FetchProgress(source=fetch.source, done_bytes=fetch.bytes_done, total_bytes=total)
+    return FetchProgress(
+        source=fetch.source,
+        done_bytes=fetch.bytes_done,
+        total_bytes=total,
+        bytes_per_s=fetch.bytes_per_s if fetch.HasField("bytes_per_s") else None,
+    )
 
 
 def _state(number: int, *, shard_id: str) -> ShardState:

@@ -198,12 +198,12 @@ async def test_rate_and_time_that_is_left_are_told_of_the_whole_set(tmp_path, cl
 
         await shelf.ensure("hf:org/model", on_progress=hear)
         await shelf.close()
-    rated = [status for status in seen if status.rate_bytes_per_s]
-    assert seen[0].rate_bytes_per_s is None
+    rated = [status for status in seen if status.bytes_per_s]
+    assert seen[0].bytes_per_s is None
     assert rated[-1].total_bytes == sum(CHECKPOINT[name].length for name in LOADED)
     for status in rated:
         left = status.total_bytes - status.done_bytes
-        assert status.eta_s == pytest.approx(left / status.rate_bytes_per_s)
+        assert status.eta_s == pytest.approx(left / status.bytes_per_s)
 
 
 async def test_a_cut_set_is_nowhere_under_its_name_and_goes_on_from_what_came(tmp_path, shelf_at):

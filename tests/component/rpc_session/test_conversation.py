@@ -235,7 +235,10 @@ async def test_a_node_that_does_not_read_is_cut_off_and_nothing_is_said_to_be_se
 
 async def test_reports_arrive_in_order_with_all_that_is_known(plane, agent):
     said = [
-        report(ShardState.PENDING, fetch=FetchProgress(source="http://w", done_bytes=5)),
+        report(
+            ShardState.PENDING,
+            fetch=FetchProgress(source="http://w", done_bytes=5, bytes_per_s=2.5),
+        ),
         report(ShardState.STARTING),
         report(ShardState.FAILED, error="died", exit_code=-9, last_output=("a", "b")),
     ]

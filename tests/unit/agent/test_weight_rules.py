@@ -13,8 +13,9 @@ from llmgw.agent.weights import digests, headroom, http_failures, mirrors
 from llmgw.agent.weights.digests import Hashing
 from llmgw.agent.weights.headroom import Headroom
 from llmgw.agent.weights.http_failures import Setback
-from llmgw.agent.weights.paces import Pace, eta_s
+from llmgw.agent.weights.paces import Pace
 from llmgw.agent.weights.retrying import Retries
+from llmgw.domain.replicas import FetchProgress
 from llmgw.errors import Denied, Exhausted, Invalid, Unknown, Unreachable
 from llmgw.kit.backoff import Backoff
 
@@ -24,21 +25,25 @@ TOLD = "sha-256=:q6urq6urq6urq6urq6urq6urq6urq6urq6urq6urq6s=:"
 
 def test_a_rate_is_unknown_before_a_second_has_passed():
     pace = Pace()
-    assert pace.rate_bytes_per_s() is None
+    assert pace.bytes_per_s() is None
     pace.note(done_bytes=0, at_s=0.0)
     pace.note(done_bytes=10, at_s=0.5)
-    assert pace.rate_bytes_per_s() is None
-    assert eta_s(done_bytes=10, total_bytes=100, rate=None) is None
+    assert pace.bytes_per_s() is None
 
 
 def test_a_rate_is_of_the_last_half_minute():
     pace = Pace()
     for second in range(100):
         pace.note(done_bytes=second * (1000 if second < 60 else 2000), at_s=float(second))
-    assert pace.rate_bytes_per_s() == pytest.approx(2000)
-    assert eta_s(done_bytes=0, total_bytes=4000, rate=2000.0) == pytest.approx(2.0)
-    assert eta_s(done_bytes=0, total_bytes=None, rate=2000.0) is None
-    assert eta_s(done_bytes=0, total_bytes=4000, rate=0.0) is None
+    assert pace.bytes_per_s() == pytest.approx(2000)
+
+
+@pytest.mark.parametrize(
+    ("total", "rate", "left"),
+    [(4000, 2000.0, 1.5), (None, 2000.0, None), (4000, 0.0, None), (4000, None, None)],
+)
+def test_what_is_left_is_unknown_where_length_or_rate_are(total, rate, left):
+    assert FetchProgress("s", 1000, total, rate).eta_s == left
 
 
 def test_a_download_that_begins_anew_has_no_rate_of_before():
@@ -46,7 +51,7 @@ def test_a_download_that_begins_anew_has_no_rate_of_before():
     pace.note(done_bytes=0, at_s=0.0)
     pace.note(done_bytes=5000, at_s=5.0)
     pace.note(done_bytes=0, at_s=6.0)
-    assert pace.rate_bytes_per_s() is None
+    assert pace.bytes_per_s() is None
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,13 @@ def test_shard_that_is_not_on_its_way_up_has_no_stage(state):
     assert load_progress.stages(with_shard(state=state)) == ()
 
 
+def test_rate_and_time_that_is_left_are_said_where_they_are_known():
+    stage = load_progress.Stage(
+        "m.0", "fetching", done_bytes=512, total_bytes=1024, bytes_per_s=256.0, eta_s=2.0
+    )
+    assert stage.amount == "512 B of 1.0 KiB (50 %), 256 B/s, 2s left"
+
+
 def test_pipe_gets_a_line_for_each_tenth_and_each_change_of_stage():
     stream = io.StringIO()
     with LoadProgress.shown(stream=stream) as load:

@@ -33,6 +33,6 @@ class FetchStatus:
     path: str = ""
     done_bytes: int = 0
     total_bytes: int | None = None
-    rate_bytes_per_s: float | None = None
+    bytes_per_s: float | None = None
     eta_s: float | None = None
     error: str = ""

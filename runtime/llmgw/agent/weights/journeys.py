@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from llmgw.agent.weights.fetch_status import FetchState, FetchStatus
-from llmgw.agent.weights.paces import Pace, eta_s
+from llmgw.agent.weights.paces import Pace
 from llmgw.domain import weights
 from llmgw.domain.replicas import FetchProgress
 from llmgw.errors import LlmgwError
@@ -63,15 +63,15 @@ class Journey:
 
     def status(self) -> FetchStatus:
         """How it stands now."""
-        rate = self._pace.rate_bytes_per_s()
+        now = self._progress()
         return FetchStatus(
-            source=weights.shown(self.source),
+            source=now.source,
             name=self.target.name,
             state=self._state,
-            done_bytes=self._done_bytes,
-            total_bytes=self._total_bytes,
-            rate_bytes_per_s=rate,
-            eta_s=eta_s(done_bytes=self._done_bytes, total_bytes=self._total_bytes, rate=rate),
+            done_bytes=now.done_bytes,
+            total_bytes=now.total_bytes,
+            bytes_per_s=now.bytes_per_s,
+            eta_s=now.eta_s,
         )
 
     def failed(self, error: LlmgwError) -> FetchStatus:
@@ -90,4 +90,5 @@ class Journey:
             source=weights.shown(self.source),
             done_bytes=self._done_bytes,
             total_bytes=self._total_bytes,
+            bytes_per_s=self._pace.bytes_per_s(),
         )

@@ -1,4 +1,4 @@
-"""How fast a download comes and how long it will take; pure."""
+"""How fast a download comes; pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Pace:
         while len(self._seen) > 2 and at_s - self._seen[1][0] >= WINDOW_S:
             self._seen.popleft()
 
-    def rate_bytes_per_s(self) -> float | None:
+    def bytes_per_s(self) -> float | None:
         """Bytes a second, unknown at first."""
         if not self._seen:
             return None
@@ -31,10 +31,3 @@ class Pace:
         if last_at - first_at < _LEAST_S:
             return None
         return (last - first) / (last_at - first_at)
-
-
-def eta_s(*, done_bytes: int, total_bytes: int | None, rate: float | None) -> float | None:
-    """Seconds until all has come, where length and rate are known and something comes."""
-    if total_bytes is None or not rate:
-        return None
-    return max(0, total_bytes - done_bytes) / rate

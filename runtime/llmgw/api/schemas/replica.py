@@ -14,6 +14,8 @@ class FetchOut(FromView):
     source: str
     done_bytes: int
     total_bytes: int | None = Field(description="null when the source gave no length.")
+    bytes_per_s: float | None = Field(description="Over the last half minute; null at first.")
+    eta_s: float | None = Field(description="Seconds that are left; null when unknown.")
 
 
 class ShardOut(FromView):

@@ -975,23 +975,32 @@ class FetchProgress(_message.Message):
     SOURCE_FIELD_NUMBER: _builtins.int
     BYTES_DONE_FIELD_NUMBER: _builtins.int
     BYTES_TOTAL_FIELD_NUMBER: _builtins.int
+    BYTES_PER_S_FIELD_NUMBER: _builtins.int
     source: _builtins.str
     bytes_done: _builtins.int
     bytes_total: _builtins.int
     """Absent when the source gave no length."""
+    bytes_per_s: _builtins.float
+    """Over the last half minute; absent at first."""
     def __init__(
         self,
         *,
         source: _builtins.str = ...,
         bytes_done: _builtins.int = ...,
         bytes_total: _builtins.int | None = ...,
+        bytes_per_s: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_bytes_total", b"_bytes_total", "bytes_total", b"bytes_total"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_bytes_per_s", b"_bytes_per_s", "_bytes_total", b"_bytes_total", "bytes_per_s", b"bytes_per_s", "bytes_total", b"bytes_total"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bytes_total", b"_bytes_total", "bytes_done", b"bytes_done", "bytes_total", b"bytes_total", "source", b"source"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bytes_per_s", b"_bytes_per_s", "_bytes_total", b"_bytes_total", "bytes_done", b"bytes_done", "bytes_per_s", b"bytes_per_s", "bytes_total", b"bytes_total", "source", b"source"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__bytes_per_s: _TypeAlias = _typing.Literal["bytes_per_s"]  # noqa: Y015
+    _WhichOneofArgType__bytes_per_s: _TypeAlias = _typing.Literal["_bytes_per_s", b"_bytes_per_s"]  # noqa: Y015
     _WhichOneofReturnType__bytes_total: _TypeAlias = _typing.Literal["bytes_total"]  # noqa: Y015
     _WhichOneofArgType__bytes_total: _TypeAlias = _typing.Literal["_bytes_total", b"_bytes_total"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__bytes_per_s) -> _WhichOneofReturnType__bytes_per_s | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__bytes_total) -> _WhichOneofReturnType__bytes_total | None: ...
 
 Global___FetchProgress: _TypeAlias = FetchProgress  # noqa: Y015
