@@ -25,14 +25,21 @@ INSTALLED = ("agent", "gateway", "server", "local")
 PIP = """\
 #!{python}
 # Stands in for a Python with pip: writes the wheels that a test put into ``index``.
-import pathlib, shutil, sys
+import os, pathlib, shutil, sys
 here = pathlib.Path(__file__).parent
+if sys.argv[1] == "-c":  # for which hosts it could compile
+    print(here.joinpath("compiles").read_text() if here.joinpath("compiles").exists() else "")
+    sys.exit()
 words = sys.argv[3:]
 with (here / "calls").open("a") as calls:
     print(*words, file=calls)
 if "wheel" in words:
     target = pathlib.Path(words[words.index("--wheel-dir") + 1])
     names = ["llmgw-0.1.0-py3-none-any.whl"]
+    if os.environ.get("HATCH_BUILD_HOOK_ENABLE_MYPYC"):
+        here.joinpath("compiled").write_text(words[-1])
+        if here.joinpath("breaks").exists():
+            sys.exit("error: command 'cc' failed")
 else:
     target = pathlib.Path(words[words.index("--dest") + 1])
     brings = here.joinpath("brings").read_text().split()
@@ -115,6 +122,41 @@ def test_every_kind_of_host_has_an_archive_of_its_own(controller, workshop):
         made(controller, workshop, extras=["agent", "server"])["archive"],
     }
     assert len(archives) == 3
+
+
+def test_a_gateway_is_compiled_for_hosts_like_the_controller(controller, workshop):
+    beside = Path(workshop["python"]).parent
+    (beside / "compiles").write_text(TAG)
+    plain = made(controller, workshop, extras=["server"], compiled=False)
+    assert not plain["compiled"]
+    told = made(controller, workshop, extras=["server"])
+    assert told["compiled"]
+    assert told["archive"] != plain["archive"]
+    assert (beside / "compiled").read_text() != workshop["source"], "not within the checkout"
+    again = made(controller, workshop, extras=["server"])
+    assert not again.changed
+    assert again["compiled"]
+    assert made(controller, {"bundle": told["archive"]}, extras=["server"])["compiled"]
+
+
+@pytest.mark.parametrize(
+    ("compiles", "extras"),
+    [("", ["server"]), ("cp311-manylinux-x86_64", ["server"]), (TAG, ["agent"])],
+    ids=["no compiler", "another Python", "no gateway there"],
+)
+def test_any_other_host_gets_it_uncompiled(controller, workshop, compiles, extras):
+    (Path(workshop["python"]).parent / "compiles").write_text(compiles)
+    assert not made(controller, workshop, extras=extras)["compiled"]
+
+
+def test_a_compiler_that_fails_is_quoted_with_the_way_without_it(controller, workshop):
+    beside = Path(workshop["python"]).parent
+    (beside / "compiles").write_text(TAG)
+    (beside / "breaks").write_text("")
+    told = made(controller, workshop, extras=["server"])
+    assert "the gateway was not compiled" in told["msg"]
+    assert "command 'cc' failed" in told["msg"]
+    assert "runtime_compiled" in told["msg"]
 
 
 def test_only_a_few_old_archives_stay(controller, workshop):

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import os
 import re
+import shutil
 import subprocess
 import tempfile
 import time
@@ -30,6 +32,18 @@ _LOCK_TIMEOUT_S = 2 * _PIP_TIMEOUT_S
 _ROUNDS = 5
 """How often pip is asked for what an answer turned out to require."""
 
+_HOT_EXTRAS = frozenset({"gateway", "server"})
+"""Hosts with one of these run gateways, the part that is worth compiling."""
+
+_COMPILED_FOR = """
+import os, platform, shutil, sys, sysconfig
+compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
+headers = os.path.join(sysconfig.get_path("include"), "Python.h")
+if shutil.which(compiler) and os.path.isfile(headers):
+    print(f"cp{sys.version_info[0]}{sys.version_info[1]}-manylinux-{platform.machine()}")
+"""
+"""Asks a Python for which hosts it could compile: a tag, or nothing without a compiler."""
+
 
 class WheelhouseError(Exception):
     """An archive cannot be made or used; the text says why and what to do."""
@@ -44,6 +58,8 @@ class Wheelhouse:
     identity: str
     is_made: bool = False
     """Whether it was made just now."""
+    is_compiled: bool = False
+    """Whether the gateway in it is compiled."""
 
 
 @dataclass(frozen=True)
@@ -53,14 +69,18 @@ class Workshop:
     source: Path
     dest: Path
     python: str
+    compiles: bool = False
+    """Whether gateways are compiled for hosts with this Python and processor."""
 
     def wheelhouse(self, target: Target, *, is_trial: bool = False) -> Wheelhouse:
         """The archive for these hosts; made unless it is there, and only named in a trial."""
         version = _version(self.source)
-        identity = _identity(self.source, target)
+        is_compiled = self.compiles and self._can_compile(target)
+        identity = _identity(self.source, target, is_compiled=is_compiled)
         path = self.dest / f"llmgw-{version}-{target.label}-{identity[:12]}.tar"
         if is_trial or path.is_file():
-            return Wheelhouse(path, version, identity, is_made=not path.is_file())
+            is_made = not path.is_file()
+            return Wheelhouse(path, version, identity, is_made=is_made, is_compiled=is_compiled)
         self.dest.mkdir(parents=True, exist_ok=True)
         with _alone(self.dest / ".lock"):
             if not path.is_file():  # else another host of this play had it made meanwhile
@@ -69,14 +89,22 @@ class Workshop:
                     "identity": identity,
                     "tag": target.tag,
                     "extras": list(target.extras),
+                    "compiled": is_compiled,
                 }
                 self._make(path, target, about)
                 self._forget_old(target)
-        return Wheelhouse(path, version, identity, is_made=True)
+        return Wheelhouse(path, version, identity, is_made=True, is_compiled=is_compiled)
+
+    def _can_compile(self, target: Target) -> bool:
+        if not _HOT_EXTRAS.intersection(target.extras):
+            return False
+        asked = self._run("-c", _COMPILED_FOR, env=None)
+        return asked.returncode == 0 and asked.stdout.strip() == target.tag
 
     def _make(self, path: Path, target: Target, about: _wheel_archive.About) -> None:
         with tempfile.TemporaryDirectory(prefix="llmgw-wheels-") as folder:
-            own = self._own_wheel(Path(folder) / "own")
+            build = self._compiled_wheel if about["compiled"] else self._own_wheel
+            own = build(Path(folder) / "own")
             wheels = self._download(own, target=target, into=Path(folder) / "wheels")
             partial = path.with_suffix(".partial")
             try:
@@ -85,8 +113,26 @@ class Workshop:
             finally:
                 partial.unlink(missing_ok=True)
 
-    def _own_wheel(self, into: Path) -> Path:
-        self._pip("wheel", "--no-deps", "--wheel-dir", str(into), str(self.source))
+    def _compiled_wheel(self, into: Path) -> Path:
+        """Built in a copy: what is compiled lies beside its source, and would hide it there."""
+        copy = into.with_name("checkout")
+        for file in _ingredients(self.source):
+            place = copy / file.relative_to(self.source)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(file, place)
+        try:
+            return self._own_wheel(into, source=copy, env={"HATCH_BUILD_HOOK_ENABLE_MYPYC": "1"})
+        except WheelhouseError as error:
+            raise WheelhouseError(
+                f"the gateway was not compiled ({error}); without that it runs as well, at more "
+                "processor time a request: set compiled (runtime_compiled in a playbook) to false"
+            ) from error
+
+    def _own_wheel(
+        self, into: Path, *, source: Path | None = None, env: dict[str, str] | None = None
+    ) -> Path:
+        words = ("wheel", "--no-deps", "--wheel-dir", str(into), str(source or self.source))
+        self._pip(*words, env=env)
         built = sorted(into.glob("llmgw-*.whl"))
         if len(built) != 1:
             names = ", ".join(file.name for file in built) or "nothing"
@@ -122,27 +168,35 @@ class Workshop:
         file.write_text(_wheels.pinned(written.read_text(encoding="utf-8"), target))
         return ["--constraint", str(file)]
 
-    def _pip(self, *words: str) -> None:
-        command = [self.python, "-m", "pip", "--quiet", "--disable-pip-version-check", *words]
-        try:
-            done = subprocess.run(  # pylint: disable=ansible-bad-function
-                command, check=False, capture_output=True, text=True, timeout=_PIP_TIMEOUT_S
-            )
-        except subprocess.TimeoutExpired as error:
-            raise WheelhouseError(
-                f"{self.python} -m pip {words[0]} did not end within {_PIP_TIMEOUT_S} s on the "
-                "controller: see that the package index can be reached"
-            ) from error
-        except OSError as error:
-            raise WheelhouseError(
-                f"{self.python} cannot be run on the controller: {error}"
-            ) from error
+    def _pip(self, *words: str, env: dict[str, str] | None = None) -> None:
+        done = self._run("-m", "pip", "--quiet", "--disable-pip-version-check", *words, env=env)
         if done.returncode:
             said = [line for line in done.stderr.splitlines() if not line.startswith("WARNING")]
             raise WheelhouseError(
                 f"{self.python} -m pip {words[0]} failed on the controller: "
                 f"{' '.join(said[-8:]) or f'exit code {done.returncode}'}"
             )
+
+    def _run(self, *words: str, env: dict[str, str] | None) -> subprocess.CompletedProcess[str]:
+        command = [self.python, *words]
+        try:
+            return subprocess.run(  # pylint: disable=ansible-bad-function
+                command,
+                check=False,
+                capture_output=True,
+                text=True,
+                timeout=_PIP_TIMEOUT_S,
+                env={**os.environ, **(env or {})},
+            )
+        except subprocess.TimeoutExpired as error:
+            raise WheelhouseError(
+                f"{' '.join([self.python, *words[:2]])} did not end within {_PIP_TIMEOUT_S} s on "
+                "the controller: see that the package index can be reached"
+            ) from error
+        except OSError as error:
+            raise WheelhouseError(
+                f"{self.python} cannot be run on the controller: {error}"
+            ) from error
 
     def _forget_old(self, target: Target) -> None:
         archives = self.dest.glob(f"llmgw-*-{target.label}-*.tar")
@@ -169,7 +223,8 @@ def found(bundle: Path, target: Target) -> Wheelhouse:
             f"{path} is for {about['tag']} with {'+'.join(about['extras']) or 'base'}, "
             f"and this host needs {target.label}"
         )
-    return Wheelhouse(path, about["version"], about["identity"])
+    is_compiled = bool(about.get("compiled"))  # archives of older releases do not say
+    return Wheelhouse(path, about["version"], about["identity"], is_compiled=is_compiled)
 
 
 def _version(source: Path) -> str:
@@ -182,8 +237,10 @@ def _version(source: Path) -> str:
     return version[1]
 
 
-def _identity(source: Path, target: Target) -> str:
+def _identity(source: Path, target: Target, *, is_compiled: bool) -> str:
     digest = hashlib.sha256(target.label.encode())
+    if is_compiled:
+        digest.update(b" compiled")
     for file in _ingredients(source):
         content = hashlib.sha256(file.read_bytes()).hexdigest()
         digest.update(f"\n{file.relative_to(source)} {content}".encode())

@@ -65,6 +65,7 @@ def pip_flags(wanted: Target) -> list[str]:
     """What tells pip to bring wheels for the target instead of for itself."""
     versions = range(_NEWEST_GLIBC, _OLDEST_GLIBC - 1, -1)
     platforms = [f"manylinux_2_{version}_{wanted.machine}" for version in versions]
+    platforms.append(f"linux_{wanted.machine}")  # as a wheel is that was compiled here
     platforms += [f"manylinux{year}_{wanted.machine}" for year in ("2014", "2010", "1")]
     flags = ["--python-version", wanted.python, "--implementation", "cp"]
     for abi in (f"cp{wanted.major}{wanted.minor}", "abi3", "none"):
