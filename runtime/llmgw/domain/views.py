@@ -319,6 +319,26 @@ class StatusView:
 
 
 @dataclass(frozen=True, slots=True)
+class OrphanView:
+    """A download on a node that no model of the catalog names."""
+
+    node_id: str
+    path: str
+    size_bytes: int
+    is_shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RemovalView:
+    """What a node made of one removal; ``detail`` is why it stays, or what else there is to say."""
+
+    node_id: str
+    path: str
+    is_removed: bool
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class RefusalView:
     """The last time that somebody's stream was refused or ended, and why.
 
