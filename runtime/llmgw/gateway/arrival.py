@@ -171,7 +171,7 @@ class Arrival:
     @property
     def has_begun_answer(self) -> bool:
         """See ``ports.Work``."""
-        return self._early is not None
+        return self._client.has_begun
 
     def on_client_gone(self) -> None:
         """See ``ports.Work``."""

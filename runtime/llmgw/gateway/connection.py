@@ -95,6 +95,9 @@ class ClientConnection(asyncio.Protocol):
         "write",
     )
 
+    has_begun = False
+    """See ``ports.Client``."""
+
     write: Callable[[bytes], object]
 
     def __init__(self, reception: Reception) -> None:

@@ -98,7 +98,7 @@ class Dispatch:
     @property
     def has_begun_answer(self) -> bool:
         """See ``ports.Work``."""
-        return self._relay is not None
+        return self._relay is not None or self._client.has_begun
 
     @property
     def wants_payload(self) -> bool:

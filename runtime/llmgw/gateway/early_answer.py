@@ -26,6 +26,9 @@ class EarlyAnswer:
 
     __slots__ = ("_body", "_client", "_framing", "_head", "_is_stream", "_status")
 
+    has_begun = True
+    """See ``ports.Client``."""
+
     def __init__(self, client: Client, exchange: Exchange) -> None:
         """Begin the answer to ``exchange``."""
         self._client = client

@@ -74,6 +74,11 @@ class Client(Protocol):
     work: Work | None
 
     @property
+    def has_begun(self) -> bool:
+        """Whether the head of its answer is out though nobody has answered yet."""
+        ...
+
+    @property
     def write(self) -> Callable[[bytes], object]:
         """What takes bytes of an answer."""
         ...

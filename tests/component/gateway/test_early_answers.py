@@ -132,6 +132,22 @@ async def test_client_that_leaves_takes_the_wish_with_it(loading):
     assert loading.states == {"cancelled": 1}
 
 
+@pytest.mark.parametrize("is_sent", [False, True], ids=["while it waits", "at an engine"])
+async def test_client_that_half_closes_within_it_is_let_go(loading, is_sent):
+    """Nothing may come between comments and answer, so nothing can ask it whether it is there."""
+    client = await begun(loading)
+    if is_sent:
+        engine = await loading.engine(models=("other",))
+        engine.always(Do.HOLD)
+        loading.change_endpoint("e1", models=(MODEL,))
+        await engine.asked()
+    client.half_close()
+    await client.end()
+    await loading.settled()
+    assert loading.states == {"cancelled": 1}
+    assert b"100 Continue" not in client.raw
+
+
 async def test_gateway_that_stops_tells_it_within_the_stream(loading):
     client = await begun(loading)
     await loading.gateway.drain(0.05)
