@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from llmgw.api.ports import Control
 from llmgw.domain import summaries
 from llmgw.domain.catalog import Scaling
+from llmgw.domain.deeds import Deed
 from llmgw.domain.nodes import Fabric, Host, LocalWeights, NodeTarget, Storage
 from llmgw.domain.replicas import FetchProgress, ReplicaState, ShardState
 from llmgw.domain.views import (
@@ -31,7 +32,7 @@ from llmgw.domain.views import (
     ShardView,
     StatusView,
 )
-from llmgw.errors import Conflict, NotConnected, Unknown
+from llmgw.errors import Conflict, LlmgwError, NotConnected, Unknown
 
 GIB = 1024**3
 
@@ -313,6 +314,18 @@ class FakeNodeLogs:
         return LogTail(lines=kept[-lines:], sources=("agent", "big-1a2b3c4d.0"))
 
 
+class FakeChecks:
+    """Fits ``EngineChecks``: on one node a vLLM whose Ray is too old."""
+
+    async def check_engine(self, *, node_id: str, engine: str) -> Sequence[Deed]:
+        if engine != "vllm":
+            return (Deed(engine, is_done=True, detail="5 options"),)
+        return (
+            Deed("vllm serve --help=all", is_done=True, detail="10 options"),
+            Deed("ray start --help", is_done=False, detail="it has no option --head"),
+        )
+
+
 @dataclass
 class FakeRefusals:
     """Fits ``Refusals``: one node with another one's certificate, and one without any."""
@@ -341,9 +354,33 @@ class FakeRefusals:
         return self.views
 
 
+@dataclass
+class FakeDownloads:
+    """Fits ``NodeDownloads``; what is in ``kept`` stays, with the reason."""
+
+    kept: dict[str, str] = field(default_factory=dict)
+    asked: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+    error: LlmgwError | None = None
+
+    async def remove_weights(self, node_id: str, paths: Sequence[str]) -> tuple[Deed, ...]:
+        self.asked.append((node_id, tuple(paths)))
+        if self.error is not None:
+            raise self.error
+        return tuple(
+            Deed(p, is_done=p not in self.kept, detail=self.kept.get(p, "")) for p in paths
+        )
+
+
 def control_of(fleet: FakeFleet) -> Control:
     """Everything that the admin API asks, with one fleet behind it."""
-    return Control(fleet=fleet, logs=FakeNodeLogs(), flags=fleet, refusals=FakeRefusals())
+    return Control(
+        fleet=fleet,
+        logs=FakeNodeLogs(),
+        checks=FakeChecks(),
+        flags=fleet,
+        refusals=FakeRefusals(),
+        downloads=FakeDownloads(),
+    )
 
 
 @dataclass

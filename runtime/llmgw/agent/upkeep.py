@@ -37,8 +37,7 @@ class Upkeep:
         check: Callable[[str], EngineCheck],
         own_programs: Collection[str],
     ) -> None:
-        """``remove`` takes a download away and says whether it was there; ``install`` and
-        ``check`` may block.
+        """``remove`` takes a download away and says whether it was there; the others may block.
 
         ``own_programs`` are engines whose program the settings name: those are left alone.
         """

@@ -16,6 +16,7 @@ from llmgw.api.doorkeeping import Doorkeeper
 from llmgw.api.edge import RequestEdge
 from llmgw.api.ports import Control, MetricsPage, Readiness
 from llmgw.api.routers import (
+    engine_check,
     log,
     metrics,
     model,
@@ -26,12 +27,13 @@ from llmgw.api.routers import (
     replica,
     router_only,
     status,
+    weight,
 )
 from llmgw.api.schemas.problem import ErrorOut
 
 PREFIX = "/api/v1"
 
-_NOUNS = (status, node, log, model, placement, replica, refusal)
+_NOUNS = (status, node, engine_check, log, model, placement, replica, refusal, weight)
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
     "4XX": {"model": ErrorOut, "description": "The request cannot be answered."},

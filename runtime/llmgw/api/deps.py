@@ -8,8 +8,10 @@ from fastapi import Depends, FastAPI, Request
 
 from llmgw.api.ports import (
     Control,
+    EngineChecks,
     FleetViews,
     MetricsPage,
+    NodeDownloads,
     NodeFlags,
     NodeLogs,
     Readiness,
@@ -41,6 +43,11 @@ def logs(request: Request) -> NodeLogs:
     return cast("Control", request.app.state.control).logs
 
 
+def checks(request: Request) -> EngineChecks:
+    """The engines of nodes."""
+    return cast("Control", request.app.state.control).checks
+
+
 def flags(request: Request) -> NodeFlags:
     """Where an operator's word on nodes goes."""
     return cast("Control", request.app.state.control).flags
@@ -51,6 +58,11 @@ def refusals(request: Request) -> Refusals:
     return cast("Control", request.app.state.control).refusals
 
 
+def downloads(request: Request) -> NodeDownloads:
+    """The downloads of nodes."""
+    return cast("Control", request.app.state.control).downloads
+
+
 def metrics_page(request: Request) -> MetricsPage:
     """The figures of the gateway."""
     return cast("MetricsPage", request.app.state.figures)
@@ -59,6 +71,8 @@ def metrics_page(request: Request) -> MetricsPage:
 Ready = Annotated[Readiness, Depends(ready)]
 Fleet = Annotated[FleetViews, Depends(fleet)]
 Logs = Annotated[NodeLogs, Depends(logs)]
+Checks = Annotated[EngineChecks, Depends(checks)]
 Flags = Annotated[NodeFlags, Depends(flags)]
 Figures = Annotated[MetricsPage, Depends(metrics_page)]
 TurnedAway = Annotated[Refusals, Depends(refusals)]
+Downloads = Annotated[NodeDownloads, Depends(downloads)]

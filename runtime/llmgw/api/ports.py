@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from llmgw.domain.deeds import Deed
 from llmgw.domain.nodes import NodeTarget
 from llmgw.domain.views import (
     LogTail,
@@ -50,6 +51,14 @@ class NodeLogs(Protocol):
         ...
 
 
+class EngineChecks(Protocol):
+    """Engines on a connected node, asked for their options."""
+
+    async def check_engine(self, *, node_id: str, engine: str) -> Sequence[Deed]:
+        """A deed for each program; ``NotConnected`` or ``DeadlinePassed``."""
+        ...
+
+
 class NodeFlags(Protocol):
     """An operator's word on a node."""
 
@@ -59,6 +68,14 @@ class NodeFlags(Protocol):
 
     def forget_node(self, node_id: str) -> None:
         """Drop a node; ``Unknown``, ``Standby``, or ``Conflict`` while it is there."""
+        ...
+
+
+class NodeDownloads(Protocol):
+    """The downloads of connected nodes."""
+
+    async def remove_weights(self, node_id: str, paths: Sequence[str]) -> tuple[Deed, ...]:
+        """Ask a node to remove downloads; ``NotConnected``, or ``DeadlinePassed``."""
         ...
 
 
@@ -92,5 +109,7 @@ class Control:
 
     fleet: FleetViews
     logs: NodeLogs
+    checks: EngineChecks
     flags: NodeFlags
     refusals: Refusals
+    downloads: NodeDownloads

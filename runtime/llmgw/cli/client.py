@@ -11,13 +11,16 @@ from urllib.parse import quote
 import httpx
 from pydantic import TypeAdapter, ValidationError
 
+from llmgw.domain.deeds import Deed
 from llmgw.domain.nodes import NodeTarget
 from llmgw.domain.views import (
     LogTail,
     ModelView,
     NodeView,
+    OrphanView,
     PlacementView,
     RefusalView,
+    RemovalView,
     ReplicaView,
     StatusView,
 )
@@ -40,6 +43,12 @@ from llmgw.errors import (
 
 ANSWER_TIMEOUT_S = 15.0
 """Longest wait for one answer; above the 10 s that the server gives a node to send its logs."""
+
+COLLECT_TIMEOUT_S = 75.0
+"""Above the minute that the server gives nodes to remove files."""
+
+CHECK_TIMEOUT_S = 450.0
+"""Above the 420 s that the server gives a node to ask its engines."""
 
 _T = TypeVar("_T")
 
@@ -68,6 +77,16 @@ class Answer(Generic[_T]):
 
     document: Any
     value: _T
+
+
+@dataclass(frozen=True, slots=True)
+class EngineAnswer:
+    """What came of checking an engine on one node, a deed for each of its programs."""
+
+    node_id: str
+    engine: str
+    is_good: bool
+    programs: tuple[Deed, ...]
 
 
 class AdminClient:
@@ -121,6 +140,20 @@ class AdminClient:
         rows = document.get("refusals")
         return Answer(document, self._read(rows, TypeAdapter(tuple[RefusalView, ...])))
 
+    def orphans(self, **filters: str | None) -> Answer[tuple[OrphanView, ...]]:
+        """Downloads that no model names."""
+        document = self._ask("weights", filters)
+        rows = document.get("orphans")
+        return Answer(document, self._read(rows, TypeAdapter(tuple[OrphanView, ...])))
+
+    def collect_weights(self, *, node_id: str | None) -> Answer[tuple[RemovalView, ...]]:
+        """Ask nodes to remove downloads that no model names, and wait for what they say."""
+        document = self._ask(
+            "weights/collect", body={"node_id": node_id}, timeout_s=COLLECT_TIMEOUT_S
+        )
+        rows = document.get("removals")
+        return Answer(document, self._read(rows, TypeAdapter(tuple[RemovalView, ...])))
+
     def models(self, **filters: str | None) -> Answer[tuple[ModelView, ...]]:
         """The catalog entries that pass the filters."""
         document = self._ask("models", filters)
@@ -150,21 +183,29 @@ class AdminClient:
         document = self._ask(f"nodes/{_part(node_id)}/logs", asked)
         return Answer(document, self._read(document, TypeAdapter(LogTail)))
 
+    def check_engine(self, node_id: str, *, engine: str) -> Answer[EngineAnswer]:
+        """Have a node ask an engine's programs for their options, which may take minutes."""
+        path = f"nodes/{_part(node_id)}/engine-check"
+        document = self._ask(path, body={"engine": engine}, timeout_s=CHECK_TIMEOUT_S)
+        return Answer(document, self._read(document, TypeAdapter(EngineAnswer)))
+
     def _ask(
         self,
         path: str,
         filters: Mapping[str, str | None] | None = None,
         *,
         body: Mapping[str, object] | None = None,
+        timeout_s: float | None = None,
     ) -> Any:
         """The answer to a question, or to an order where there is a ``body``."""
         params = {k: v for k, v in (filters or {}).items() if v is not None}
         url, method = f"{self._url}/api/v1/{path}", "GET" if body is None else "POST"
+        bound_s = timeout_s or self._timeout_s
         try:
-            response = self._http.request(method, url, params=params, json=body)
+            response = self._http.request(method, url, params=params, json=body, timeout=bound_s)
         except httpx.TimeoutException as error:
             raise Unreachable(
-                f"the control plane at {self._url} did not answer within {self._timeout_s:g} s"
+                f"the control plane at {self._url} did not answer within {bound_s:g} s"
             ) from error
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
             raise Invalid(

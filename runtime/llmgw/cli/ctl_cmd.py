@@ -46,6 +46,16 @@ COMMANDS: Mapping[str, LazyCommand] = {
         attribute="logs",
         help="The end of a log of a node.",
     ),
+    "engine-check": LazyCommand(
+        module="llmgw.cli.node_check_cmd",
+        attribute="engine_check",
+        help="Whether engines on nodes take the options that llmgw gives them.",
+    ),
+    "tool-check": LazyCommand(
+        module="llmgw.cli.tool_check_cmd",
+        attribute="tool_check",
+        help="Whether a running model calls tools and writes JSON as clients expect.",
+    ),
     "cordon": LazyCommand(
         module="llmgw.cli.node_state_cmd",
         attribute="cordon",
@@ -60,6 +70,11 @@ COMMANDS: Mapping[str, LazyCommand] = {
         module="llmgw.cli.node_state_cmd",
         attribute="uncordon",
         help="Let a node take replicas again.",
+    ),
+    "weights": LazyCommand(
+        module="llmgw.cli.weights_cmd",
+        attribute="weights",
+        help="Downloads on nodes that no model names, and their removal.",
     ),
     "refusals": LazyCommand(
         module="llmgw.cli.refusals_cmd",

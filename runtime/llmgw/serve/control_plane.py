@@ -56,7 +56,12 @@ class ControlPlane:
         )
         self.routes = self.reconciler.routes
         self.shown = Control(
-            fleet=self.reconciler, logs=dispatcher, flags=self.reconciler, refusals=turned_away
+            fleet=self.reconciler,
+            logs=dispatcher,
+            checks=dispatcher,
+            flags=self.reconciler,
+            refusals=turned_away,
+            downloads=dispatcher,
         )
         self._address = settings.agent_listen
         tls = settings.agent_tls if isinstance(settings.agent_tls, TlsFiles) else None
