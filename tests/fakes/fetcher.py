@@ -52,18 +52,24 @@ async def outcome(process):
     return json.loads(out)
 
 
-def shelf(folder, *, shared=False, keep_free=0, tries=5):
+def shelf(folder, *, shared=False, keep_free=0, tries=5, hub_url="http://127.0.0.1:9"):
     """Downloads into a folder, tried again without delay."""
     return Weights(
         folder=str(folder),
         clock=SystemClock(),
-        settings=WeightsSettings(shared=shared, keep_free=keep_free),
+        settings=WeightsSettings(hub_url=hub_url, shared=shared, keep_free=keep_free),
         retries=Retries(tries=tries, backoff=Backoff(base_s=0.01, max_s=0.02)),
     )
 
 
 async def fetch(arguments: argparse.Namespace) -> dict[str, object]:
-    made = shelf(arguments.folder, shared=arguments.shared, keep_free=arguments.keep_free, tries=1)
+    made = shelf(
+        arguments.folder,
+        shared=arguments.shared,
+        keep_free=arguments.keep_free,
+        hub_url=arguments.hub,
+        tries=1,
+    )
     try:
         path = await made.ensure(arguments.source, on_progress=lambda progress: None)
     except LlmgwError as error:
@@ -78,6 +84,7 @@ def main() -> None:
     parser.add_argument("--folder", required=True)
     parser.add_argument("--source", required=True)
     parser.add_argument("--shared", action="store_true")
+    parser.add_argument("--hub", default="http://127.0.0.1:9")
     parser.add_argument("--keep-free", type=int, default=0)
     arguments = parser.parse_args()
     told = asyncio.run(fetch(arguments))

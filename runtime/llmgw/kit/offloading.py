@@ -17,6 +17,32 @@ from llmgw.errors import DeadlinePassed
 
 _T = TypeVar("_T")
 
+_LAST_WAIT_S = 5.0
+
+
+async def to_the_end(
+    work: Callable[[], _T], *, give_back: Callable[[_T], None] | None = None
+) -> _T:
+    """The result of work in a thread, which is over when this ends, also when it is cancelled.
+
+    What it took and nobody is left to use (a lock, an open file) goes to ``give_back``. Work that
+    hangs is waited for a few seconds, and what it still takes is given back then.
+    """
+    running = asyncio.ensure_future(asyncio.to_thread(work))
+
+    def undo(ended: asyncio.Future[_T]) -> None:
+        if not ended.cancelled() and ended.exception() is None and give_back is not None:
+            give_back(ended.result())
+
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        try:
+            await asyncio.wait({running}, timeout=_LAST_WAIT_S)
+        finally:
+            running.add_done_callback(undo)
+        raise
+
 
 class Lane:
     """Runs one piece of work at a time; while one hangs, the next waits for it within its bound."""

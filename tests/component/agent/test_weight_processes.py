@@ -10,7 +10,8 @@ import pytest
 from llmgw.domain import weights as naming
 from tests.fakes import fetcher
 from tests.fakes.agents import eventually
-from tests.fakes.http_files import Generated, Reply, serving
+from tests.fakes.http_files import Generated, Plain, Reply, serving
+from tests.fakes.hub import Repository, serving_hub
 
 MIB = 1 << 20
 BIG = Generated(12 * MIB)
@@ -63,6 +64,32 @@ async def test_a_killed_agent_frees_its_download_for_the_next(tmp_path, options)
     assert len(files.requests) == 2
     assert sha256(told["path"]) == BIG.sha256()
     assert list(told["files"]) == [naming.cache_name(source)]
+
+
+@ways_of_locking
+async def test_a_set_survives_an_agent_that_is_killed_at_any_of_its_files(tmp_path, options):
+    """Each agent gets one file further, and nobody sees the set before it is whole."""
+    names = [f"model-{i}.safetensors" for i in range(4)]
+    files = {name: Generated(MIB, seed=name.encode()) for name in names}
+    async with serving_hub({"o/r": Repository({**files, "config.json": Plain(b"{}")})}) as hub:
+        target = tmp_path / naming.cache_name("hf:o/r")
+        options = (*options, "--hub", hub.url)
+        for kills in range(1, 4):
+            hub.cuts = {name: [0] * 9 for name in names[kills:]}
+            before = len(hub.store.requests)
+            hub.store.gate.clear()
+            agent = await fetcher.started(tmp_path, "hf:o/r", *options)
+            await eventually(lambda before=before: len(hub.store.requests) > before)
+            agent.kill()
+            await agent.wait()
+            hub.store.gate.set()
+            assert not target.exists()
+        hub.cuts = {}
+        told = await fetcher.outcome(await fetcher.started(tmp_path, "hf:o/r", *options))
+    assert told["path"] == str(target)
+    assert list(told["files"]) == [target.name]
+    for name in names:
+        assert sha256(target / name) == files[name].sha256()
 
 
 async def on_a_disk_of(size, folder, source, *options):

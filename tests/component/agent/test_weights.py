@@ -112,6 +112,19 @@ async def test_the_last_caller_that_leaves_ends_the_download_and_a_new_one_begin
         assert len(made.requests) == 2
 
 
+async def test_a_download_that_is_left_at_any_moment_frees_its_place(shelf):
+    """However early or late the caller goes, the next one is not told that somebody fetches."""
+    async with origin(CONTENT) as made:
+        for steps in range(0, 60, 3):
+            lone = asyncio.ensure_future(shelf.ensure(made.url, on_progress=silent))
+            for _ in range(steps):
+                await asyncio.sleep(0.001)
+            lone.cancel()
+            await asyncio.wait({lone})
+        async with asyncio.timeout(10):
+            await shelf.ensure(made.url, on_progress=silent)
+
+
 async def test_a_short_body_is_an_error_and_the_next_try_goes_on_from_there(tmp_path, shelf):
     async with origin(CONTENT, cut_after=CUT) as made:
         with pytest.raises(Unreachable, match=f"{CUT} bytes"):

@@ -21,6 +21,7 @@ from llmgw.agent.weights.retrying import Retries
 from llmgw.agent.weights.transfers import CheckRoom, OnBytes, Request
 from llmgw.domain import weights
 from llmgw.errors import Invalid
+from llmgw.kit import offloading
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,9 @@ class Courier:
         A file that was put together from several tries and is wrong is fetched once more from its
         beginning; one that came in one piece is wrong at its source.
         """
-        partial = await asyncio.to_thread(Partial, target, hold=self.hold)
+        partial = await offloading.to_the_end(
+            lambda: Partial(target, hold=self.hold), give_back=Partial.close
+        )
         request = Request(
             client=self.client,
             file=file,
@@ -66,7 +69,7 @@ class Courier:
             if wrong is not None:
                 await asyncio.to_thread(partials.discard, target)
                 raise wrong
-            await asyncio.to_thread(partial.finish)
+            await offloading.to_the_end(partial.finish)
         finally:
             partial.close()
             if not partial.size_bytes:

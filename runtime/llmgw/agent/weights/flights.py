@@ -23,7 +23,7 @@ from llmgw.agent.weights.retrying import Retries
 from llmgw.agent.weights.sets import Delivery
 from llmgw.domain import weights
 from llmgw.errors import AlreadyHeld, DeadlinePassed, Exhausted, Internal, Invalid, LlmgwError
-from llmgw.kit import logs
+from llmgw.kit import logs, offloading
 from llmgw.kit.clock import Clock
 
 STALL_S = 900.0
@@ -94,7 +94,7 @@ class Flight:
     async def _held(self) -> Hold | None:
         """The right to fetch it, or nothing once another process has."""
         seen_bytes, seen_at = -1, self.ground.clock.monotonic()
-        while (hold := await asyncio.to_thread(self.ground.holds.take, self.target)) is None:
+        while (hold := await self._taken()) is None:
             if (done := await asyncio.to_thread(shelf.came_bytes, self.target)) != seen_bytes:
                 seen_bytes, seen_at = done, self.ground.clock.monotonic()
                 self.tell(FetchState.WAITING, done, None)
@@ -108,6 +108,13 @@ class Flight:
             return hold
         hold.release()
         return None
+
+    async def _taken(self) -> Hold | None:
+        """The right to fetch it; one that came while this was cancelled is given up again."""
+        return await offloading.to_the_end(
+            lambda: self.ground.holds.take(self.target),
+            give_back=lambda hold: hold.release() if hold is not None else None,
+        )
 
     async def _fetch(self, hold: Hold) -> None:
         place = hub.at(self.ground.hub_url, token=self.ground.token())

@@ -18,6 +18,7 @@ from llmgw.agent.weights.deliveries import Courier, Delivered
 from llmgw.agent.weights.remote_files import RemoteFile, RemoteSet
 from llmgw.agent.weights.transfers import CheckRoom, OnBytes
 from llmgw.errors import Invalid
+from llmgw.kit import offloading
 
 AT_ONCE = 4
 """Files of one set that come at the same time: small ones do not wait behind large ones."""
@@ -43,7 +44,7 @@ class Delivery:
     async def bring(self) -> int:
         """Fetch what is missing and give the folder its name; the number of its bytes."""
         folder = partials.beside(self.target, shelf.SET_PARTIAL_SUFFIX)
-        await asyncio.to_thread(self._prepare, folder)
+        await offloading.to_the_end(lambda: self._prepare(folder))
         self._tell()
         gate = asyncio.Semaphore(AT_ONCE)
         try:
@@ -52,7 +53,7 @@ class Delivery:
                     group.create_task(self._one(file, folder=folder, gate=gate), name=file.path)
         except ExceptionGroup as errors:
             raise _first(errors) from errors
-        await asyncio.to_thread(self._finish, folder)
+        await offloading.to_the_end(lambda: self._finish(folder))
         return sum(self._came.values())
 
     def _prepare(self, folder: Path) -> None:
@@ -98,7 +99,7 @@ class Delivery:
         self._heard(file, delivered.size_bytes)
         self._noted[file.path] = _note(delivered)
         async with self._writing:
-            await asyncio.to_thread(self._write_note, folder)
+            await offloading.to_the_end(lambda: self._write_note(folder))
 
     def _heard(self, file: RemoteFile, done_bytes: int) -> None:
         self._came[file.path] = done_bytes
