@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 
 from llmgw.gateway import costs, ranking
 from llmgw.gateway.breaker import Breaker, BreakerRules, Outcome, Permit
+from llmgw.gateway.choice import Choice
 from llmgw.gateway.costs import Standing
 
 _incarnations = itertools.count(1)
 
 
 @dataclass(eq=False)
-class Engine:
-    """Fits ``picking.Choice``; fresh, idle and with room for 8 by weight unless told otherwise."""
+class Engine(Choice):
+    """Fresh, idle and with room for 8 by weight unless told otherwise."""
 
     name: str = "e"
     inflight: int = 0

@@ -21,10 +21,10 @@ from llmgw.config.entering import AdmissionSettings
 from llmgw.gateway import refusing, saturating
 from llmgw.gateway.attained import Attained
 from llmgw.gateway.bands import Band, Bands
+from llmgw.gateway.choice import Choice
 from llmgw.gateway.exchange import Exchange
 from llmgw.gateway.families import WAIT_EDGES_S
 from llmgw.gateway.replies import Code, Refusal
-from llmgw.gateway.saturating import Member
 from llmgw.gateway.waiting_line import WaitingLine
 from llmgw.kit import logs
 
@@ -61,7 +61,7 @@ class Waiter(Protocol):
         """What reading it costs, as an estimate."""
         ...
 
-    def pool(self) -> Sequence[Member]:
+    def pool(self) -> Sequence[Choice]:
         """The endpoints that may take it now."""
         ...
 
@@ -124,7 +124,7 @@ class Admission:
         self._waits = {name: [0] * (len(WAIT_EDGES_S) + 1) for name in names}
         self._wait_sum_s = dict.fromkeys(names, 0.0)
 
-    def lets_in(self, exchange: Exchange, model_name: str, pool: Sequence[Member]) -> bool:
+    def lets_in(self, exchange: Exchange, model_name: str, pool: Sequence[Choice]) -> bool:
         """Whether a request may send at once, as most may; else it is to ``ask``."""
         band = self.bands.of(exchange.headers)
         if not (self._is_free(self._lines.get(model_name), band) and self.has_room(pool, band)):
@@ -135,7 +135,7 @@ class Admission:
             self._attained.charge(project, tokens, self._now())
         return True
 
-    def ask(self, waiter: Waiter, pool: Sequence[Member]) -> Entry:
+    def ask(self, waiter: Waiter, pool: Sequence[Choice]) -> Entry:
         """Whether it may send now; if it waits, it will hear."""
         band = waiter.band
         line = self._lines.get(waiter.model_name)
@@ -152,7 +152,7 @@ class Admission:
             self._be_called_again()
         return Entry.WAITS
 
-    def has_room(self, pool: Sequence[Member], band: Band) -> bool:
+    def has_room(self, pool: Sequence[Choice], band: Band) -> bool:
         """Whether the pool is not too full for the band."""
         return not self._is_enabled or saturating.of_pool(pool) < band.ceiling
 
@@ -268,7 +268,7 @@ class Admission:
             self._attained.charge(project, waiter.prompt_tokens, self._now())
 
 
-def _retry_after_s(waiting: int, pool: Sequence[Member]) -> int:
+def _retry_after_s(waiting: int, pool: Sequence[Choice]) -> int:
     """When those who wait now will have been served, as far as the engines' pace is known."""
     drain = sum(one.standing.drain or 0.0 for one in pool)
     if not drain:

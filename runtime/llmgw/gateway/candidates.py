@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection
-from typing import Protocol, TypeVar
 
-from llmgw.domain.routes import Endpoint, EndpointState
+from llmgw.domain.routes import EndpointState
 from llmgw.gateway import picking
+from llmgw.gateway.choice import Choice, ChoiceT
 from llmgw.gateway.picking import Picked
-from llmgw.gateway.scores import Choice, Wish
+from llmgw.gateway.scores import Wish
 from llmgw.gateway.trail import Considered
 
 
@@ -31,22 +31,13 @@ class Reason(enum.StrEnum):
     """There are many, and this one was not among those that were drawn by lot."""
 
 
-class Listed(Choice, Protocol):
-    """A choice that has a name."""
-
-    facts: Endpoint
-
-
-ListedT = TypeVar("ListedT", bound=Listed)
-
-
 def explain(
-    owners: Collection[ListedT],
+    owners: Collection[ChoiceT],
     *,
-    tried: Collection[ListedT],
+    tried: Collection[ChoiceT],
     now: float,
     wish: Wish,
-    picked: Picked[ListedT] | None,
+    picked: Picked[ChoiceT] | None,
 ) -> tuple[Considered, ...]:
     """All owners in this decision; affinity is in the costs."""
     costs: dict[str, float] = {}
@@ -69,7 +60,7 @@ def explain(
     return tuple(candidates)
 
 
-def _reason(one: Listed, *, is_tried: bool, now: float, wish: Wish) -> Reason | None:
+def _reason(one: Choice, *, is_tried: bool, now: float, wish: Wish) -> Reason | None:
     """Which filter dropped it, if one did."""
     if one.facts.state is EndpointState.DRAINING:
         return Reason.DRAINING

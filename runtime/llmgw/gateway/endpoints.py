@@ -18,7 +18,8 @@ from llmgw.gateway.board import LoadBoard
 from llmgw.gateway.breaker import Breaker, BreakerRules, Outcome, Permit
 from llmgw.gateway.breaker_cells import BreakerCells
 from llmgw.gateway.bulletin import Bulletin
-from llmgw.gateway.costs import CostRules, Curve, Standing
+from llmgw.gateway.choice import Choice
+from llmgw.gateway.costs import CostRules, Standing
 from llmgw.gateway.metric_names import Reading
 from llmgw.gateway.pool import Address, Pool
 from llmgw.gateway.progress import Signs
@@ -40,7 +41,7 @@ class Terms:
     dial_timeout_s: float
 
 
-class LiveEndpoint:
+class LiveEndpoint(Choice):
     """One endpoint at work: what ``picking`` compares and ``dispatch`` sends to."""
 
     __slots__ = (
@@ -54,25 +55,15 @@ class LiveEndpoint:
         "_request_lines",
         "_vitals",
         "_working_since",
-        "breaker",
-        "context_length",
-        "curves",
-        "facts",
         "failed_looks",
-        "incarnation",
         "is_ejected",
         "is_external",
         "is_listed",
-        "is_ready",
         "lacks",
         "others",
         "pool",
-        "priority",
         "probes",
-        "salt",
         "seat",
-        "standing",
-        "weight",
     )
 
     def __init__(
@@ -130,7 +121,7 @@ class LiveEndpoint:
         return self.seat.inflight
 
     def load(self) -> float:
-        """See ``picking.Choice``: at least what is under way, and what other gateways sent too."""
+        """See ``Choice``: at least what is under way, and what other gateways sent too."""
         seat, seen = self.seat, self.standing.seen
         inflight = seat.inflight
         if not inflight or not seen:
@@ -257,7 +248,7 @@ class LiveEndpoint:
                 target_waiting=rules.target_waiting,
                 kv_ceiling=rules.kv_ceiling,
             )
-        self.curves: Mapping[str, Curve] = costs.curves(self.standing)
+        self.curves = costs.curves(self.standing)
 
 
 class Registry:

@@ -11,8 +11,9 @@ from collections.abc import Collection, Iterable
 from typing import Generic, NamedTuple
 
 from llmgw.gateway import ranking
+from llmgw.gateway.choice import Choice, ChoiceT
 from llmgw.gateway.prefix import Following
-from llmgw.gateway.scores import Choice, ChoiceT, Scores, Wish
+from llmgw.gateway.scores import Scores, Wish
 
 CONTEXT_SLACK = 1.1
 """How far above a context length a prompt is still tried: lengths of prompts are estimates."""

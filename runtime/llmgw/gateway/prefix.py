@@ -147,6 +147,7 @@ class PrefixTree:
         head = head[: len(head) - len(head) % BLOCK_BYTES]
         if not head:
             return
+        before = len(self._order)
         node = self._child(self._top, model, model)
         path = [node]
         at = 0
@@ -158,7 +159,8 @@ class PrefixTree:
             path.append(node)
         for node in reversed(path):
             self._mark(node, incarnation, now)
-        self._trim(now)
+        if len(self._order) > before:
+            self._trim(now)
 
     def _child(self, parent: _Node, key: bytes, run: bytes) -> _Node:
         child = parent.children.get(key)

@@ -7,7 +7,6 @@ a standard logging call a request would cost half of what the whole request cost
 
 from __future__ import annotations
 
-import functools
 import json
 import time
 from collections.abc import Callable
@@ -65,6 +64,8 @@ class _PlainLines:
 
     def __init__(self) -> None:
         self._known: dict[tuple[bytes, str, str, str, int, int], str] = {}
+        self._second = 0
+        self._begin_of_stamp = ""
 
     def __call__(self, exchange: Exchange, epoch_at: float) -> str:
         begun_at, ended_at = exchange.started_at, exchange.ended_at
@@ -85,10 +86,17 @@ class _PlainLines:
             if usage.is_estimated:
                 way += " estimated=yes"
         return (
-            f"{_stamp(int((epoch_at + ended_at) * 1000))} info    request"
+            f"{self._stamp(int((epoch_at + ended_at) * 1000))} info    request"
             f" request_id={exchange.request_id}{self._what(exchange)}{way}"
             f" total_ms={int((ended_at - begun_at) * 1000)}\n"
         )
+
+    def _stamp(self, at_ms: int) -> str:
+        second, ms = divmod(at_ms, 1000)
+        if second != self._second:
+            self._second = second
+            self._begin_of_stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
+        return f"{self._begin_of_stamp}.{ms:03d}Z"
 
     def _what(self, exchange: Exchange) -> str:
         if exchange.state is not _COMPLETED or not exchange.model_name:
@@ -185,13 +193,3 @@ def _ms(begin_at: float, end_at: float) -> float | None:
 def _quoted(path: bytes) -> str:
     """A client's path as one word that cannot pretend to be more of the log."""
     return json.dumps(path[:_MOST_PATH_BYTES].decode(errors="replace"))
-
-
-def _stamp(at_ms: int) -> str:
-    second, ms = divmod(at_ms, 1000)
-    return f"{_begin_of_stamp(second)}{ms:03d}Z"
-
-
-@functools.lru_cache(maxsize=4)
-def _begin_of_stamp(second: int) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S.", time.gmtime(second))

@@ -8,25 +8,13 @@ requests back from it would be to hold them back for nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
 
-from llmgw.gateway.costs import Standing
+from llmgw.gateway.choice import Choice
 
 _FULLEST = 2.0
 
 
-class Member(Protocol):
-    """An endpoint of a pool."""
-
-    weight: float
-    standing: Standing
-
-    def occupied(self) -> float:
-        """Requests that are there now, those of other workers and gateways too."""
-        ...
-
-
-def of_pool(pool: Iterable[Member]) -> float:
+def of_pool(pool: Iterable[Choice]) -> float:
     """How full all of them are together, by weight; 1 is what they can take and stay well."""
     full = most = 0.0
     for one in pool:

@@ -6,39 +6,15 @@ takes the cheapest; whoever explains a decision later reads the same object.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Sequence
+from typing import Generic
 
 from llmgw.gateway import ranking, sessions
-from llmgw.gateway.breaker import Breaker
-from llmgw.gateway.costs import WEIGHTS, Curve, Standing, Weights
+from llmgw.gateway.choice import ChoiceT
+from llmgw.gateway.costs import WEIGHTS, Weights
 from llmgw.gateway.prefix import Following, Trail
 
 _AS_GOOD = 0.05
-
-
-class Choice(Protocol):
-    """What picking needs to know of an endpoint.
-
-    ``incarnation`` is its number in the prefix tree; a ``context_length`` of ``None`` is unknown.
-    """
-
-    is_ready: bool
-    weight: float
-    priority: int
-    salt: int
-    incarnation: int
-    context_length: int | None
-    breaker: Breaker
-    standing: Standing
-    curves: Mapping[str, Curve]
-
-    def load(self) -> float:
-        """Requests that are there or on their way, those of other workers and gateways too."""
-        ...
-
-
-ChoiceT = TypeVar("ChoiceT", bound=Choice)
 
 
 class Wish:
