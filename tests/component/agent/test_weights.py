@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -112,15 +113,23 @@ async def test_the_last_caller_that_leaves_ends_the_download_and_a_new_one_begin
         assert len(made.requests) == 2
 
 
-async def test_a_download_that_is_left_at_any_moment_frees_its_place(shelf):
-    """However early or late the caller goes, the next one is not told that somebody fetches."""
+async def test_a_caller_that_leaves_while_the_lock_is_taken_leaves_no_lock(shelf, monkeypatch):
+    """Else the next one would be told that another process fetches."""
+    began, may_end, take = threading.Event(), threading.Event(), fcntl.flock
+
+    def slowly(descriptor, kind):
+        began.set()
+        may_end.wait(10)
+        return take(descriptor, kind)
+
+    monkeypatch.setattr("fcntl.flock", slowly)
     async with origin(CONTENT) as made:
-        for steps in range(0, 60, 3):
-            lone = asyncio.ensure_future(shelf.ensure(made.url, on_progress=silent))
-            for _ in range(steps):
-                await asyncio.sleep(0.001)
-            lone.cancel()
-            await asyncio.wait({lone})
+        lone = asyncio.ensure_future(shelf.ensure(made.url, on_progress=silent))
+        await asyncio.to_thread(began.wait, 10)
+        lone.cancel()
+        await asyncio.sleep(0.05)
+        may_end.set()
+        await asyncio.wait({lone})
         async with asyncio.timeout(10):
             await shelf.ensure(made.url, on_progress=silent)
 
