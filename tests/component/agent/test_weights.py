@@ -115,12 +115,13 @@ async def test_the_last_caller_that_leaves_ends_the_download_and_a_new_one_begin
 
 async def test_a_caller_that_leaves_while_the_lock_is_taken_leaves_no_lock(shelf, monkeypatch):
     """Else the next one would be told that another process fetches."""
-    began, may_end, take = threading.Event(), threading.Event(), fcntl.flock
+    began, may_end, ended, take = *(threading.Event() for _ in range(3)), fcntl.flock
 
     def slowly(descriptor, kind):
         began.set()
         may_end.wait(10)
-        return take(descriptor, kind)
+        take(descriptor, kind)
+        ended.set()
 
     monkeypatch.setattr("fcntl.flock", slowly)
     async with origin(CONTENT) as made:
@@ -130,6 +131,7 @@ async def test_a_caller_that_leaves_while_the_lock_is_taken_leaves_no_lock(shelf
         await asyncio.sleep(0.05)
         may_end.set()
         await asyncio.wait({lone})
+        await asyncio.to_thread(ended.wait, 10)
         async with asyncio.timeout(10):
             await shelf.ensure(made.url, on_progress=silent)
 
