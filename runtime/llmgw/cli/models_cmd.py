@@ -57,7 +57,8 @@ def _remarks(model: ModelView, replicas: Sequence[ReplicaView]) -> list[str]:
         remarks.append(f"it will probably serve in {figures.age(model.ready_in_s)}")
     if model.reason:
         remarks.append(model.reason)
-    if model.last_failure is not None and model.ready < model.want:
+    is_short = model.ready < model.want or model.backoff_left_s is not None
+    if model.last_failure is not None and is_short:
         remarks.append(failure_line(model.last_failure))
     return remarks
 

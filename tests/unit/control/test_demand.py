@@ -114,6 +114,7 @@ async def test_a_load_that_fails_is_told_with_its_cause_and_tried_again_when_ask
     assert "out of GPU memory" in shown(stage).last_failure.error
 
     stage.gateways.ask()
+    assert shown(stage).status is ModelStatus.BACKOFF, "also when nobody asks any more"
     stage.obey()
     stage.clock.advance(20)
     stage.reconciler.wake()

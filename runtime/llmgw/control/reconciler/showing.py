@@ -234,13 +234,13 @@ def _status(
         return ModelStatus.READY
     if starting:
         return ModelStatus.LOADING
+    scaling = model.scaling
+    is_on_demand = bool(model.profiles) and scaling is not None and scaling.is_on_demand
+    if is_resting and (is_wanted or is_on_demand):
+        return ModelStatus.BACKOFF
     if is_wanted:
-        if is_resting:
-            return ModelStatus.BACKOFF
         return ModelStatus.UNPLACED if is_refused else ModelStatus.LOADING
-    if model.scaling is not None and model.scaling.is_on_demand and model.profiles:
-        return ModelStatus.ON_DEMAND
-    return ModelStatus.OFF
+    return ModelStatus.ON_DEMAND if is_on_demand else ModelStatus.OFF
 
 
 def _failure(failures: Failures, *, now: float) -> FailureView:
