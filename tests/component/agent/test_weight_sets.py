@@ -388,6 +388,23 @@ async def test_an_old_signed_address_is_asked_for_anew(shelf_at):
         assert len(set(issued)) == 2
 
 
+async def test_a_ration_of_the_hub_that_is_used_up_is_waited_for(tmp_path, shelf_at):
+    async with serving_hub(hub_of(CHECKPOINT)) as hub:
+        answer, rations = hub.answer, [0, 0]
+
+        def rationed(request):
+            if request.path.startswith("/api/") and rations and len(hub.front.requests) != 2:
+                rations.pop()
+                return Reply(429, {"RateLimit": '"api";r=0;t=0'})
+            return answer(request)
+
+        hub.front.handler = rationed
+        one_try = shelf_at(hub.url, retries=Retries(tries=1))
+        path = await one_try.ensure("hf:org/model", on_progress=silent)
+        assert rations == []
+        assert len(names_in(tmp_path / path)) == len(LOADED) + 1
+
+
 # A mirror, and plain addresses
 
 

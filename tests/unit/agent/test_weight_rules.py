@@ -176,6 +176,19 @@ def test_only_what_another_try_may_mend_is_unreachable(status, made):
     assert http_failures.wait_s(later) == 0.0
 
 
+@pytest.mark.parametrize(
+    ("headers", "wait_s"),
+    [
+        ({"ratelimit": '"api";r=0;t=51'}, 51.0),
+        ({"ratelimit": '"api";r=9;t=51'}, 0.0),
+        ({"retry-after": "86400"}, 300.0),
+    ],
+    ids=["hub", "hub-with-some-left", "no-longer-than-five-minutes"],
+)
+def test_what_an_origin_asks_to_wait_is_waited(headers, wait_s):
+    assert http_failures.wait_s(httpx.Response(429, headers=headers)) == wait_s
+
+
 def test_a_plain_address_is_one_file_that_keeps_its_query():
     made = mirrors.by_name(f"https://h/a%20b.gguf?token=x#sha256={HEX}")
     [file] = made.files

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from llmgw.domain import weights
 from llmgw.errors import Denied, Invalid, LlmgwError, Unknown, Unreachable
 
 _REASON_CHARACTERS = 200
+_LONGEST_WAIT_S = 300.0
+_SPENT = re.compile(r"\br=0\s*;\s*t=(\d+)")
 
 _REFUSALS: Mapping[int, tuple[type[LlmgwError], str]] = {
     401: (Denied, "it asks for a login; fetch it yourself and give its path, or use a mirror"),
@@ -68,9 +71,14 @@ def refused(response: httpx.Response, *, url: str) -> LlmgwError:
 
 
 def wait_s(response: httpx.Response) -> float:
-    """Seconds that ``Retry-After`` asks for; a date there counts as nothing asked."""
+    """Seconds that an origin asks to wait, up to five minutes; a date counts as nothing asked.
+
+    The hub says it by ``ratelimit: "api";r=0;t=51``: nothing remains for so many seconds.
+    """
     written = response.headers.get("retry-after", "")
-    return float(written) if written.isdecimal() else 0.0
+    spent = _SPENT.search(response.headers.get("ratelimit", ""))
+    asked_s = float(written) if written.isdecimal() else float(spent[1]) if spent else 0.0
+    return min(asked_s, _LONGEST_WAIT_S)
 
 
 def unreachable(error: httpx.HTTPError, *, url: str) -> Unreachable | Invalid:

@@ -8,6 +8,7 @@ sends on to the bytes (https://huggingface.co/docs/hub/api).
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -97,13 +98,21 @@ async def _json(client: httpx.AsyncClient, url: str, *, hub: Hub) -> Any:
 
 
 async def _get(client: httpx.AsyncClient, url: str, *, hub: Hub) -> httpx.Response:
-    try:
-        response = await client.get(url, headers=hub.headers, timeout=_TIMEOUT)
-    except httpx.HTTPError as error:
-        raise http_failures.unreachable(error, url=url) from error
+    """An answer with success; where requests are rationed, the next ration is waited for once."""
+    response = await _ask(client, url, hub=hub)
+    if response.status_code == httpx.codes.TOO_MANY_REQUESTS:
+        await asyncio.sleep(http_failures.wait_s(response))
+        response = await _ask(client, url, hub=hub)
     if not response.is_success:
         raise http_failures.refused(response, url=url)
     return response
+
+
+async def _ask(client: httpx.AsyncClient, url: str, *, hub: Hub) -> httpx.Response:
+    try:
+        return await client.get(url, headers=hub.headers, timeout=_TIMEOUT)
+    except httpx.HTTPError as error:
+        raise http_failures.unreachable(error, url=url) from error
 
 
 def _parsed(response: httpx.Response, *, url: str) -> Any:

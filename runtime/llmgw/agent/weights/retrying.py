@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from llmgw.agent.weights.http_failures import Setback
 from llmgw.kit.backoff import Backoff
 
-_LONGEST_WAIT_S = 300.0
-
 
 @dataclass(frozen=True, slots=True)
 class Retries:
@@ -42,4 +40,4 @@ class Retries:
             if failures >= self.tries:
                 raise setback.error
             own_s = self.backoff.delay_s(attempt=failures - 1, draw=self.draw())
-            await asyncio.sleep(max(own_s, min(setback.wait_s, _LONGEST_WAIT_S)))
+            await asyncio.sleep(max(own_s, setback.wait_s))
