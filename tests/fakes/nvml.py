@@ -40,6 +40,7 @@ class Card:
     switches: frozenset[str] = frozenset()
     """Those other ends of links that are switches."""
     clique: int | None = None
+    fabric_state: int = 3
     mig: int | None = None
     instances: tuple[str, ...] = ()
     remapped: tuple[int, int, int, int] | None = None
@@ -59,6 +60,8 @@ class FakeNvml:
     NVML_MEMORY_ERROR_TYPE_UNCORRECTED = 1
     NVML_VOLATILE_ECC = 0
     NVML_DEVICE_MIG_ENABLE = 1
+    NVML_GPU_FABRIC_STATE_NOT_STARTED = 1
+    NVML_GPU_FABRIC_STATE_IN_PROGRESS = 2
     NVML_GPU_FABRIC_STATE_COMPLETED = 3
     NVML_FI_DEV_GET_GPU_RECOVERY_ACTION = 230
     nvmlMemory_v2 = 33554472
@@ -141,7 +144,7 @@ class FakeNvml:
 
     def nvmlDeviceGetGpuFabricInfo(self, card, reference):
         reference._obj.cliqueId = _given(card.clique)
-        reference._obj.state = self.NVML_GPU_FABRIC_STATE_COMPLETED
+        reference._obj.state = card.fabric_state
         return self.NVML_SUCCESS
 
     def nvmlDeviceGetMigMode(self, card):

@@ -118,6 +118,22 @@ def test_a_fabric_manager_divides_cards_behind_switches():
     assert peers == [(1,), (0,), (3,), (2,)]
 
 
+@pytest.mark.parametrize(
+    ("card", "n_warnings"),
+    [
+        pytest.param(_switched("1B:00.0", clique=0, fabric_state=3), 0, id="set up"),
+        pytest.param(_switched("1B:00.0", clique=0, fabric_state=2), 1, id="in progress"),
+        pytest.param(_switched("1B:00.0", clique=0, fabric_state=1), 1, id="not started"),
+        pytest.param(_switched("1B:00.0", clique=0, fabric_state=0), 0, id="not of this kind"),
+        pytest.param(_switched("1B:00.0"), 0, id="an older card"),
+        pytest.param(Card(clique=0, fabric_state=2), 0, id="without switches"),
+    ],
+)
+def test_switches_that_nobody_has_set_up_are_warned_of(card, n_warnings):
+    warnings = nvml.read(FakeNvml(card)).warnings
+    assert ["nvidia-fabricmanager" in warning for warning in warnings] == [True] * n_warnings
+
+
 def test_a_card_whose_place_is_unknown_has_unknown_links():
     (card,) = nvml.read(FakeNvml(Card(bus_id=None))).gpus
     assert card.nvlink_peers is None

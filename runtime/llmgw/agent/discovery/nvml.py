@@ -8,14 +8,14 @@ open, it would keep cards from being reset and the driver from being replaced.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pynvml
 
 from llmgw.agent.discovery import nvlink
-from llmgw.agent.discovery.nvml_card import CardReader
+from llmgw.agent.discovery.nvml_card import CardReader, Look
 from llmgw.domain.nodes import Gpu
 from llmgw.errors import DiscoveryFailed
 
@@ -51,7 +51,18 @@ def read(library: Any = pynvml) -> Listing:
         return Listing(
             gpus=tuple(replace(k.gpu, nvlink_peers=peers.get(k.gpu.index)) for k in looks),
             sound=frozenset(look.gpu.index for look in looks if look.is_sound),
-            warnings=(_NOT_PERSISTENT,) if any(k.is_persistent is False for k in looks) else (),
+            warnings=tuple(_warnings(looks)),
+        )
+
+
+def _warnings(looks: Sequence[Look]) -> Iterator[str]:
+    if any(look.is_persistent is False for look in looks):
+        yield _NOT_PERSISTENT
+    waiting = [str(look.gpu.index) for look in looks if look.waits_for_fabric]
+    if waiting:
+        yield (
+            f"nobody has set up the NVLink switches for GPU {', '.join(waiting)}: engines cannot "
+            "start there; look at nvidia-fabricmanager"
         )
 
 

@@ -33,13 +33,15 @@ _RECOVERY = {
 class Look:
     """One card, its links where they could be asked for, and what its driver thinks of it.
 
-    ``is_persistent``: the driver keeps it ready while nobody uses it.
+    ``is_persistent``: the driver keeps it ready while nobody uses it. ``waits_for_fabric``: it is
+    behind switches that nobody has set up.
     """
 
     gpu: Gpu
     links: Links | None = None
     is_sound: bool = False
     is_persistent: bool | None = None
+    waits_for_fabric: bool = False
 
 
 class CardReader:
@@ -62,11 +64,14 @@ class CardReader:
         recovery = self._recovery(handle)
         gpu = gpus.condemned(self._gpu(index, handle), *self._problems(handle, recovery=recovery))
         persistence = self._maybe(lib.nvmlDeviceGetPersistenceMode, handle)
+        fabric = self._fabric(handle)
+        links = self._links(handle, gpu.pci_bus_id, fabric)
         return Look(
             gpu,
-            links=self._links(handle, gpu.pci_bus_id),
+            links=links,
             is_sound=recovery == 0,
             is_persistent=None if persistence is None else bool(persistence),
+            waits_for_fabric=bool(links and links.has_switch) and self._waits(fabric),
         )
 
     def _gpu(self, index: int, handle: Any) -> Gpu:
@@ -109,7 +114,7 @@ class CardReader:
         if recovery:
             yield f"its driver says that {_RECOVERY.get(recovery, 'it has to be recovered')}"
 
-    def _links(self, handle: Any, bus_id: str) -> Links | None:
+    def _links(self, handle: Any, bus_id: str, fabric: Any) -> Links | None:
         """The other ends of its links; nothing where that cannot be asked for at all.
 
         A link that is not populated answers with an error, which is normal.
@@ -126,14 +131,23 @@ class CardReader:
             remotes.append(_decoded(remote.busId))
             kind = self._maybe(lib.nvmlDeviceGetNvLinkRemoteDeviceType, handle, link)
             has_switch = has_switch or kind == lib.NVML_NVLINK_DEVICE_TYPE_SWITCH
-        return Links(bus_id, tuple(remotes), has_switch, clique=self._clique(handle))
+        return Links(bus_id, tuple(remotes), has_switch, clique=self._clique(fabric))
 
-    def _clique(self, handle: Any) -> str:
-        """The group that a fabric manager put the card into; empty where there is none."""
+    def _fabric(self, handle: Any) -> Any:
+        """What a fabric manager has done with the card; nothing before the Hopper generation."""
         lib = self._library
         fabric = lib.c_nvmlGpuFabricInfo_t()
         asked = self._maybe(lib.nvmlDeviceGetGpuFabricInfo, handle, ctypes.byref(fabric))
-        if asked is None or fabric.state != lib.NVML_GPU_FABRIC_STATE_COMPLETED:
+        return None if asked is None else fabric
+
+    def _waits(self, fabric: Any) -> bool:
+        lib = self._library
+        waiting = (lib.NVML_GPU_FABRIC_STATE_NOT_STARTED, lib.NVML_GPU_FABRIC_STATE_IN_PROGRESS)
+        return fabric is not None and fabric.state in waiting
+
+    def _clique(self, fabric: Any) -> str:
+        """The group that a fabric manager put the card into; empty where there is none."""
+        if fabric is None or fabric.state != self._library.NVML_GPU_FABRIC_STATE_COMPLETED:
             return ""
         return f"{bytes(fabric.clusterUuid).hex()}/{fabric.cliqueId}"
 
