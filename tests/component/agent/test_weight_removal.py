@@ -110,7 +110,9 @@ async def test_without_a_folder_nothing_is_removed(tmp_path):
 
 async def test_what_a_shard_uses_stays_and_the_shard_is_named(shelf, folder):
     fill(folder / NAME)
-    for used in (SOURCE, str(folder / NAME), str(folder / NAME / "one.safetensors")):
+    around = f"{folder}/../{folder.name}/{NAME}"
+    inside = str(folder / NAME / "one.safetensors")
+    for used in (SOURCE, str(folder / NAME), inside, around):
         with pytest.raises(Conflict, match=r"shard demo-1\.0 uses it"):
             await remove(shelf, folder / NAME, **{"other": "Org/Model", "demo-1.0": used})
     assert (folder / NAME / "one.safetensors").exists()

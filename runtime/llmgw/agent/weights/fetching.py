@@ -8,6 +8,7 @@ goes on while anybody waits, or once it was provisioned.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -278,7 +279,7 @@ def _check_unused(target: Path, sources_by_shard: Mapping[str, str]) -> None:
         if weights.is_remote(source):
             is_used = weights.cache_name(source) == target.name
         else:
-            path = Path(source)
+            path = Path(os.path.normpath(Path(source).absolute()))
             is_used = weights.is_path(source) and (path == target or target in path.parents)
         if is_used:
             raise Conflict(f"{target.name} stays: shard {shard_id} uses it")
