@@ -7,7 +7,7 @@ BIN := .venv/bin
 PIP := $(BIN)/pip --quiet --disable-pip-version-check
 CONTROLLER := .venv-controller
 
-.PHONY: pins up test slow wheel test-compiled soak check format proto docs controller test-ansible check-ansible test-story test-fleet test-engine ci
+.PHONY: pins up test slow exhaustive wheel test-compiled soak check format proto docs controller test-ansible check-ansible test-story test-fleet test-engine ci
 
 up: .venv/up.stamp $(MODEL) ## start everything here; ONCE=1 asks QUESTION, prints the answer and ends
 	$(BIN)/llmgw up --data $(DATA) $(if $(ONCE),--once "$(QUESTION)")
@@ -16,7 +16,10 @@ test: .venv/dev.stamp ## the fast tests
 	$(BIN)/pytest -n 3 -m "not slow"
 
 slow: .venv/dev.stamp ## the others
-	$(BIN)/pytest -n 2 --dist worksteal -m "slow and not soak" --durations 12
+	$(BIN)/pytest -n 2 --dist worksteal -m "slow and not soak and not exhaustive" --durations 12
+
+exhaustive: .venv/dev.stamp ## properties over twenty times as many random cases, by hand; ten minutes
+	$(BIN)/pytest -n 2 -m exhaustive
 
 wheel: .venv/dev.stamp ## dist/: the wheel with the gateway compiled, for this Python and processor; takes a compiler
 	HATCH_BUILD_HOOK_ENABLE_MYPYC=1 $(BIN)/python -m build --outdir dist .

@@ -1,7 +1,8 @@
 """Ten minutes of ordinary traffic, a third of whose clients go away: a worker does not grow.
 
-Everything that a worker remembers is on, with bounds so small that a short rush fills it all.  From
-then on nothing may grow: neither its memory while it works, nor what it holds at rest.
+Everything that a worker remembers is on, with bounds so small that a short rush fills it all; more
+requests are under way at once then than ever later.  From then on nothing may grow: neither its
+memory while it works, nor what it holds at rest.
 ``SOAK_SECONDS`` makes it longer or shorter.
 """
 
@@ -46,8 +47,8 @@ REMEMBERED = {
 }
 """Full after a few seconds of a rush."""
 
-GROWTH_BYTES = 2.0
-"""That a worker may gain for each request; a page more or less comes to 0.03."""
+GROWTH_BYTES = 4.0
+"""That a worker may gain for each request, as its allocators take; a page comes to 0.03."""
 
 GROWTH_BLOCKS = 0.01
 """Of Python's own that it may hold more at rest, for each request: one of a hundred requests."""
@@ -86,7 +87,7 @@ async def test_a_worker_does_not_grow_while_clients_come_and_go(deployment, star
     (worker,) = deployment.workers()
     files_before = mischief.open_files(worker)
     tasks_before = deployment.figures()["llmgw_tasks"]
-    async with Crowd(port, clients=CLIENTS, habits=RUSH) as crowd:
+    async with Crowd(port, clients=2 * CLIENTS, habits=RUSH) as crowd:
         await asyncio.sleep(RUSH_S)
     await asyncio.to_thread(nothing_is_left, deployment, engines, tasks_before)
     blocks_before = deployment.figures()["llmgw_memory_blocks"]

@@ -162,6 +162,7 @@ PROMISES = (
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("promise", PROMISES, ids=lambda p: p.__name__.removeprefix("test_"))
 def test_it_holds_over_very_many_clusters_too(promise):
