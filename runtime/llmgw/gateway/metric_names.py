@@ -22,8 +22,8 @@ class Names:
 
     ``running`` and ``waiting`` every page has to have; ``promised`` are further figures that all
     versions publish.  ``progress`` are counters of which at least one moves while the engine works;
-    ``is_steady`` says that one moves within seconds then, so that its standing still tells of a
-    hang.
+    ``steady`` are those of them that move within seconds then: where the page has one, its standing
+    still tells of a hang.
     """
 
     running: tuple[str, ...]
@@ -32,7 +32,7 @@ class Names:
     successes: tuple[str, ...]
     progress: tuple[str, ...]
     promised: tuple[str, ...]
-    is_steady: bool
+    steady: tuple[str, ...]
 
 
 _VLLM = Names(
@@ -42,16 +42,21 @@ _VLLM = Names(
     successes=("vllm:request_success_total",),
     progress=("vllm:generation_tokens_total", "vllm:prompt_tokens_total"),
     promised=("kv", "successes", "progress"),
-    is_steady=True,
+    steady=("vllm:generation_tokens_total",),
 )
 _SGLANG = Names(
     running=("sglang:num_running_reqs",),
     waiting=("sglang:num_queue_reqs",),
     kv=("sglang:token_usage",),
     successes=("sglang:num_requests_total",),
-    progress=("sglang:generation_tokens_total", "sglang:prompt_tokens_total"),
+    # The other two move only when a request ends (0.5.2 has no more than these).
+    progress=(
+        "sglang:realtime_tokens_total",
+        "sglang:generation_tokens_total",
+        "sglang:prompt_tokens_total",
+    ),
     promised=("kv", "progress"),
-    is_steady=True,
+    steady=("sglang:realtime_tokens_total",),
 )
 _LLAMACPP = Names(
     running=("llamacpp:requests_processing",),
@@ -61,7 +66,7 @@ _LLAMACPP = Names(
     # Its token counters move only when a request ends, and none moves within one long prompt.
     progress=("llamacpp:n_decode_total", "llamacpp:tokens_predicted_total"),
     promised=(),
-    is_steady=False,
+    steady=(),
 )
 
 BY_ENGINE: Mapping[str, Names] = {"sglang": _SGLANG, "llamacpp": _LLAMACPP}
@@ -78,7 +83,8 @@ def of(engine: str, page: bytes = b"") -> Names:
 class Reading:
     """One page of metrics; ``kv`` is a share, ``progress`` a sum of counters that only rises.
 
-    ``is_steady`` is that of the names; ``lacks`` are the promised ones that the page does not have.
+    ``is_steady`` where it has one of the steady counters; ``lacks`` are the promised figures that
+    it does not have.
     """
 
     running: float
@@ -112,7 +118,7 @@ def read(page: bytes, names: Names) -> Reading | tuple[str, ...]:
         running=running,
         waiting=waiting,
         **found,
-        is_steady=names.is_steady,
+        is_steady=any(name in series for name in names.steady),
         lacks=tuple(
             getattr(names, figure)[0] for figure in names.promised if found[figure] is None
         ),

@@ -29,6 +29,13 @@ sglang:num_requests_total{model_name="m"} 7.0
 sglang:prompt_tokens_total{model_name="m"} 8.0
 sglang:generation_tokens_total{model_name="m"} 9.0
 """
+NEW_SGLANG = (
+    SGLANG
+    + b"""\
+sglang:realtime_tokens_total{model_name="m",mode="prefill_compute"} 20.0
+sglang:realtime_tokens_total{model_name="m",mode="decode"} 30.0
+"""
+)
 LLAMACPP = b"""\
 llamacpp:prompt_tokens_total 100
 llamacpp:tokens_predicted_total 40
@@ -45,10 +52,11 @@ llamacpp:requests_deferred 0
         ("vllm", OLD_VLLM, Reading(5, 1, kv=0.5, successes=15, progress=150)),
         ("sim", VLLM, Reading(5, 1, kv=0.5, successes=15, progress=150)),
         ("", VLLM, Reading(5, 1, kv=0.5, successes=15, progress=150)),
-        ("sglang", SGLANG, Reading(4, 2, kv=0.5, successes=7, progress=17)),
+        ("sglang", SGLANG, Reading(4, 2, kv=0.5, successes=7, progress=17, is_steady=False)),
+        ("sglang", NEW_SGLANG, Reading(4, 2, kv=0.5, successes=7, progress=67)),
         ("llamacpp", LLAMACPP, Reading(1, 0, progress=100, is_steady=False)),
         ("", LLAMACPP, Reading(1, 0, progress=100, is_steady=False)),
-        ("", SGLANG, Reading(4, 2, kv=0.5, successes=7, progress=17)),
+        ("", SGLANG, Reading(4, 2, kv=0.5, successes=7, progress=17, is_steady=False)),
     ],
     ids=[
         "vllm",
@@ -56,6 +64,7 @@ llamacpp:requests_deferred 0
         "sim",
         "unnamed",
         "sglang",
+        "newer sglang",
         "llamacpp",
         "unnamed llamacpp",
         "unnamed sglang",
@@ -63,6 +72,13 @@ llamacpp:requests_deferred 0
 )
 def test_each_engine_is_read_by_its_own_names(engine, page, reading):
     assert metric_names.read(page, metric_names.of(engine, page)) == reading
+
+
+def test_only_a_counter_that_moves_within_a_long_answer_tells_of_a_hang():
+    """Older versions of SGLang count an answer's tokens when it is over."""
+    old = metric_names.read(SGLANG, metric_names.of("sglang"))
+    new = metric_names.read(NEW_SGLANG, metric_names.of("sglang"))
+    assert (old.is_steady, new.is_steady) == (False, True)
 
 
 def test_what_is_not_published_is_absent_and_not_zero():
