@@ -27,18 +27,23 @@ _VERSION = re.compile(r"\b\d+\.\d+(?:\.\d+)?\S*")
 _FOLDERS = ("lib/python3*/site-packages", "lib/python3*/dist-packages", "lib/python3/dist-packages")
 
 
-def probe(programs: Mapping[str, Sequence[str]], *, search_path: str | None) -> Mapping[str, str]:
+def probe(
+    programs: Mapping[str, Sequence[str]],
+    *,
+    search_path: str | None,
+    ask_timeout_s: float = ASK_TIMEOUT_S,
+) -> Mapping[str, str]:
     """Version by engine; an engine whose program is not here is left out.
 
     ``programs`` holds the words that start each engine, as its driver would use them. May block for
-    ``ASK_TIMEOUT_S``.
+    ``ask_timeout_s``.
     """
     found: dict[str, str] = {}
     for engine, words in sorted(programs.items()):
         program = _find(words[0], search_path) if words else None
         if program is None:
             continue
-        version = _version(engine, program)
+        version = _version(engine, program, ask_timeout_s=ask_timeout_s)
         if version is not None:
             found[engine] = version
     return found
@@ -52,7 +57,7 @@ def version_in(text: str) -> str:
     return UNKNOWN_VERSION
 
 
-def _version(engine: str, program: Path) -> str | None:
+def _version(engine: str, program: Path, *, ask_timeout_s: float) -> str | None:
     """Its version, ``unknown``, or nothing where what it needs is not here."""
     package = _PACKAGES.get(engine)
     if package is None:
@@ -63,7 +68,9 @@ def _version(engine: str, program: Path) -> str | None:
             return version
     if engine not in _NEEDS_PACKAGE:
         return UNKNOWN_VERSION
-    return _ask(program, package) if _PYTHON.fullmatch(program.name) else None
+    if not _PYTHON.fullmatch(program.name):
+        return None
+    return _ask(program, package, timeout_s=ask_timeout_s)
 
 
 def _installed(package: str, *, prefix: Path) -> Iterator[str]:
@@ -73,7 +80,7 @@ def _installed(package: str, *, prefix: Path) -> Iterator[str]:
             yield version_in(entry.name.removeprefix(f"{package}-").removesuffix(".dist-info"))
 
 
-def _ask(python: Path, package: str) -> str | None:
+def _ask(python: Path, package: str, *, timeout_s: float) -> str | None:
     """What a Python says of a package; nothing if it has none, or does not answer in time."""
     question = (
         "import importlib.metadata as m, importlib.util as u, sys; "
@@ -86,7 +93,7 @@ def _ask(python: Path, package: str) -> str | None:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=ASK_TIMEOUT_S,
+            timeout=timeout_s,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
