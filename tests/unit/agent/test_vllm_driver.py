@@ -10,10 +10,11 @@ import pytest
 from llmgw.agent.engines import programs
 from llmgw.agent.engines.contract import Place
 from llmgw.agent.engines.vllm import Vllm
+from llmgw.config import loading
 from llmgw.config.settings import VllmSettings
 from llmgw.domain.nodes import Gpu
 from llmgw.domain.replicas import LaunchProfile, ShardSpec
-from llmgw.errors import Invalid
+from llmgw.errors import Invalid, SettingsInvalid
 
 WEIGHTS = "/models/llama"
 H100 = "NVIDIA H100 80GB HBM3"
@@ -226,3 +227,13 @@ def test_ray_is_taken_from_beside_vllm_before_path(tmp_path):
     assert other == str(tmp_path / "path" / "vllm")
     nowhere = programs.ray_program(settings, vllm="/no/vllm", environ={"PATH": ""})
     assert nowhere == ("ray",)
+
+
+def test_another_way_of_meeting_is_refused_with_the_settings():
+    environ = {"LLMGW_ENGINES__VLLM__LAUNCH_MODE": "mpi"}
+    with pytest.raises(SettingsInvalid) as refused:
+        loading.load_agent(None, environ=environ, needs_server=False)
+    [problem] = refused.value.problems
+    assert "launch_mode" in problem.path
+    assert "ray" in problem.message
+    assert "mp" in problem.message
