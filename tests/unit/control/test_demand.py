@@ -140,6 +140,29 @@ async def test_a_wish_that_was_withdrawn_before_anything_began_loads_nothing():
         assert stage.reconciler.replicas() == ()
 
 
+async def test_requests_for_a_model_that_fits_nowhere_do_not_change_the_routes_again_and_again():
+    stage = Stage(clusters.model("m", clusters.gpu_profile(), **ON_DEMAND))
+    gateways = FakeGateways()
+    stage.reconciler.join(gateways)
+    stage.register("n1")
+    async with stage.running():
+        await stage.until(lambda: stage.reconciler.status().control.settling_left_s is None)
+        gateways.ask("m")
+        await stage.until(lambda: model_state(stage) is ModelState.NOT_PLACED)
+        number = stage.reconciler.routes.current().number
+        for _ in range(5):
+            gateways.ask()
+            await stage.some_passes()
+            gateways.ask("m")
+            await stage.some_passes()
+        assert stage.reconciler.routes.current().number == number
+        assert shown(stage).status is ModelStatus.UNPLACED
+        gateways.ask()
+        stage.clock.advance(11)
+        stage.reconciler.wake()
+        await stage.until(lambda: model_state(stage) is ModelState.ON_DEMAND)
+
+
 # In use
 
 
@@ -156,14 +179,15 @@ async def test_a_wish_that_was_withdrawn_before_anything_began_loads_nothing():
 def test_a_model_that_is_used_is_asked_for(seen, is_asked):
     on = clusters.cluster(replicas=[clusters.replica("m-1")])
     used_at = demand.used({}, cluster=on, traffic=traffic(m_1=seen), now=NOW)
-    assert ("m" in demand.asked(used_at, traffic=Traffic(), now=NOW)) is is_asked
+    assert (
+        "m" in demand.asked(used_at, traffic=Traffic(), waited_at={}, refused=(), now=NOW)
+    ) is is_asked
 
 
 def test_an_on_demand_model_whose_replica_dies_under_its_users_is_replaced():
     on = clusters.cluster(clusters.node("n1"))
     model = clusters.model("m", **ON_DEMAND)
-    used_at = {"m": NOW - 10}
-    asked = demand.asked(used_at, traffic=Traffic(), now=NOW)
+    asked = demand.asked({"m": NOW - 10}, traffic=Traffic(), waited_at={}, refused=(), now=NOW)
     assert placed(decide(clusters.snapshot(model, on=on, asked=asked))) == ["m"]
 
 

@@ -31,6 +31,7 @@ class Course:
         self.settling = settling.begun(now=now)
         self.missing_since: Mapping[str, float] = {}
         self.used_at: Mapping[str, float] = {}
+        self.waited_at: Mapping[str, float] = {}
         self.asked: frozenset[str] = frozenset()
         self.refusals: Mapping[str, str] = {}
 
@@ -41,7 +42,14 @@ class Course:
     def look(self, cluster: Cluster, catalog: Catalog, *, traffic: Traffic, now: float) -> None:
         """Note which nodes are there, what is asked for, and which models lack replicas."""
         self.used_at = demand.used(self.used_at, cluster=cluster, traffic=traffic, now=now)
-        self.asked = demand.asked(self.used_at, traffic=traffic, now=now)
+        self.waited_at = demand.waited(self.waited_at, traffic=traffic, now=now)
+        self.asked = demand.asked(
+            self.used_at,
+            traffic=traffic,
+            waited_at=self.waited_at,
+            refused=self.refusals,
+            now=now,
+        )
         was_settling = not self.settling.is_over
         self.settling = settling.noted(
             self.settling,

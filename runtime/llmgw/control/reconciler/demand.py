@@ -6,7 +6,7 @@ it, and loads it again where it ended under its users.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from llmgw.domain.routes import EndpointState, RouteTable
 from llmgw.domain.snapshots import Cluster
@@ -14,6 +14,12 @@ from llmgw.domain.traffic import Traffic
 
 IN_USE_S = 60.0
 """A model that was used within this time is in use: it is replaced where its replica ends."""
+
+REFUSED_S = 10.0
+"""A model that found no place is told so for this long after the last request that waited for it.
+
+Else each request would begin its search anew, and change every gateway's table twice.
+"""
 
 
 def used(
@@ -31,10 +37,24 @@ def used(
     return after
 
 
-def asked(used_at: Mapping[str, float], *, traffic: Traffic, now: float) -> frozenset[str]:
-    """The models that requests need now."""
+def waited(before: Mapping[str, float], *, traffic: Traffic, now: float) -> Mapping[str, float]:
+    """When requests last waited for each model, after another look."""
+    recent = {model: at for model, at in before.items() if now - at < REFUSED_S}
+    return {**recent, **dict.fromkeys(traffic.asked, now)}
+
+
+def asked(
+    used_at: Mapping[str, float],
+    *,
+    traffic: Traffic,
+    waited_at: Mapping[str, float],
+    refused: Collection[str],
+    now: float,
+) -> frozenset[str]:
+    """The models that requests need now; ``refused`` are those that found no place."""
+    told = {model for model in waited_at if model in refused}
     in_use = {model for model, at in used_at.items() if now - at < IN_USE_S}
-    return traffic.asked | in_use
+    return traffic.asked | told | in_use
 
 
 def draining_inflight(table: RouteTable, traffic: Traffic) -> Mapping[str, int]:
