@@ -30,6 +30,7 @@ LONGEST_DESCRIPTION = 500
 
 GENERATED_ENV = frozenset(
     {
+        "CUDA_DEVICE_ORDER",
         "CUDA_VISIBLE_DEVICES",
         "GLOO_SOCKET_IFNAME",
         "NCCL_IB_DISABLE",
