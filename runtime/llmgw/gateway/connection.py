@@ -74,8 +74,8 @@ class Reception:
             await self._last_left.wait()
 
 
-class ClientConnection(asyncio.Protocol):
-    """See the module; fits ``ports.Client``."""
+class ClientConnection:
+    """See the module; fits ``ports.Client``, and ``asyncio.Protocol`` as ``upstream`` does."""
 
     __slots__ = (
         "_ahead",

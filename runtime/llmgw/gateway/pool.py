@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from dataclasses import dataclass
+from typing import cast
 from urllib.parse import urlsplit
 
 from llmgw.errors import Invalid, Unreachable
@@ -91,10 +92,11 @@ class Pool:
     async def dial(self) -> UpstreamConnection:
         """A fresh connection; raises ``Unreachable``.  A wait for its turn counts as dialling."""
         where, timeout_s = self._address, self._dial_timeout_s
+        connection = UpstreamConnection(self)
         try:
             async with asyncio.timeout(timeout_s), self._dialling:
-                _, connection = await asyncio.get_running_loop().create_connection(
-                    lambda: UpstreamConnection(self),
+                await asyncio.get_running_loop().create_connection(
+                    lambda: cast("asyncio.Protocol", connection),
                     where.host,
                     where.port,
                     ssl=self._tls,

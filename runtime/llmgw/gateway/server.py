@@ -13,6 +13,7 @@ import random
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 from llmgw.config.carrying import RouterSettings
 from llmgw.config.entering import AdmissionSettings, OnDemandSettings
@@ -269,8 +270,8 @@ class Gateway:
         for connection in tuple(self._reception.connections):
             self._guarded(connection, connection.on_routes_changed)
 
-    def _accept(self) -> ClientConnection:
-        return ClientConnection(self._reception)
+    def _accept(self) -> asyncio.Protocol:
+        return cast("asyncio.Protocol", ClientConnection(self._reception))
 
     def _take_over(self, table: RouteTable) -> None:
         """Put a new table in force; requests under way hear of it."""

@@ -72,8 +72,11 @@ class Keeper(Protocol):
         ...
 
 
-class UpstreamConnection(asyncio.Protocol):
-    """One connection, carrying one request at a time.
+class UpstreamConnection:
+    """One connection, carrying one request at a time; fits ``asyncio.Protocol``.
+
+    It does not inherit from it: where the gateway is compiled, the fields of such a class would be
+    looked up by their names.
 
     It is given back to its keeper only after a whole answer with nothing behind it, when the engine
     keeps it open, and with its reading resumed.
@@ -179,6 +182,15 @@ class UpstreamConnection(asyncio.Protocol):
             receiver.on_last(b"")
         else:
             receiver.on_lost(str(exc) if exc else "the engine closed the connection")
+
+    def eof_received(self) -> None:
+        """The engine sends no more: the transport closes itself; called by the event loop."""
+
+    def pause_writing(self) -> None:
+        """The engine takes a request slowly, whose length is bounded; called by the event loop."""
+
+    def resume_writing(self) -> None:
+        """It has caught up; called by the event loop."""
 
     def _take_head(self, data: bytes) -> None:
         receiver, self._head_receiver = self._head_receiver, None
