@@ -93,6 +93,11 @@ def test_what_a_profile_says_stands_last_and_is_not_said_twice():
     assert command.args.count("--enable-metrics") == command.args.count("--context-length") == 1
 
 
+def test_its_health_is_told_at_once_however_long_a_prompt_takes():
+    [command] = driver().commands(one_node())
+    assert command.env["SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION"] == "false"
+
+
 def test_embeddings_are_switched_on_by_the_capability():
     [command] = driver().commands(one_node(capabilities=("embeddings",)))
     assert "--is-embedding" in command.args

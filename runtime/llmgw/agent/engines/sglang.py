@@ -20,6 +20,9 @@ from llmgw.kit.addresses import Address
 
 _LAUNCH = ("-m", "sglang.launch_server")
 
+_HEALTH = {"SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION": "false"}
+"""Else ``/health`` waits for a token: silent for as long as a step of a long prompt takes."""
+
 
 class Sglang:
     """Builds the one process of an SGLang shard."""
@@ -76,7 +79,7 @@ class Sglang:
             name="sglang",
             path=program[0],
             args=tuple(args),
-            env=environment.engine_environment(spec, place=self._place),
+            env=environment.engine_environment(spec, place=self._place, more=_HEALTH),
             wait_for_leader_port=spec.nnodes > 1 and spec.rank != 0,
         )
         return (command,)
