@@ -74,9 +74,9 @@ test-fleet: $(CONTROLLER)/stamp .venv/dev.stamp ## booted hosts, each role and a
 	program=$$(.make/llama_server.sh $(BIN)/pip) && \
 	LLMGW_TEST_LLAMA_SERVER=$$program $(CONTROLLER)/bin/pytest -m story tests/ansible
 
-test-engine: .venv/dev.stamp ## the contract of engines, with a genuine llama-server too
+test-engine: .venv/dev.stamp ## the contract of engines and agents that are killed, with a genuine llama-server too
 	program=$$(.make/llama_server.sh $(BIN)/pip) && \
-	LLMGW_TEST_LLAMA_SERVER=$$program $(BIN)/pytest tests/contract/engine
+	LLMGW_TEST_LLAMA_SERVER=$$program $(BIN)/pytest tests/contract/engine tests/e2e/test_killed_agents.py
 
 ci:
 	.ci/run
