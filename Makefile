@@ -16,7 +16,7 @@ test: .venv/dev.stamp ## the fast tests
 	$(BIN)/pytest -n 3 -m "not slow"
 
 slow: .venv/dev.stamp ## the others
-	$(BIN)/pytest -n 2 --dist worksteal -m "slow and not soak and not exhaustive" --durations 12
+	$(BIN)/pytest -n 3 --dist worksteal -m "slow and not soak and not exhaustive" --durations 12
 
 exhaustive: .venv/dev.stamp ## properties over twenty times as many random cases, by hand; ten minutes
 	$(BIN)/pytest -n 2 -m exhaustive
