@@ -26,6 +26,7 @@ class ToolEngine:
         self.has_end = faults.pop("has_end", True)
         self.is_index_lost = faults.pop("is_index_lost", False)
         self.repeats = faults.pop("repeats", False)
+        self.is_garbled = faults.pop("is_garbled", False)
         assert not faults
         self.asked: list[dict[str, Any]] = []
         self.url = ""
@@ -78,7 +79,8 @@ def serving(engine: ToolEngine) -> Iterator[ToolEngine]:
             message = engine.message(asked)
             if not asked.get("stream"):
                 choice = {"index": 0, "message": message, "finish_reason": _reason(message)}
-                self._send(200, json.dumps({"choices": [choice]}))
+                whole = json.dumps({"choices": [choice]})
+                self._send(200, whole[:-5] if engine.is_garbled else whole)
                 return
             lines = [f"data: {json.dumps(event)}\n\n" for event in engine.events(message)]
             self._send(200, "".join(lines) + ("data: [DONE]\n\n" if engine.has_end else ""))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -124,18 +125,16 @@ class ToolChecks:
 
     def _whole(self, **asked: Any) -> Reply:
         response = self._send(asked)
-        response.read()
-        response.close()
-        return tool_verdicts.whole(response.json())
+        with _reading(response):
+            response.read()
+            return tool_verdicts.whole(response.json())
 
     def _stream(self, **asked: Any) -> Reply:
         response = self._send({**asked, "stream": True})
-        try:
+        with _reading(response):
             lines = [line.removeprefix("data: ") for line in _data(response)]
-        finally:
-            response.close()
-        events = [json.loads(line) for line in lines if line != "[DONE]"]
-        return tool_verdicts.streamed(events, is_done=lines[-1:] == ["[DONE]"])
+            events = [json.loads(line) for line in lines if line != "[DONE]"]
+            return tool_verdicts.streamed(events, is_done=lines[-1:] == ["[DONE]"])
 
     def _send(self, asked: Mapping[str, Any]) -> httpx.Response:
         body = {"model": self._model, "temperature": 0, "max_tokens": _MOST_TOKENS, **asked}
@@ -150,6 +149,19 @@ class ToolChecks:
             response.read()
             raise _Refused(response.status_code, response.text)
         return response
+
+
+@contextlib.contextmanager
+def _reading(response: httpx.Response) -> Iterator[None]:
+    """Close it afterwards; an answer that breaks off or is no JSON is as good as a refused one."""
+    try:
+        yield
+    except httpx.TransportError as error:
+        raise _Refused(response.status_code, f"the answer broke off: {error!r}") from error
+    except ValueError as error:
+        raise _Refused(response.status_code, f"the answer is no JSON: {error}") from error
+    finally:
+        response.close()
 
 
 def _data(response: httpx.Response) -> Iterator[str]:

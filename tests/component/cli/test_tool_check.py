@@ -79,6 +79,7 @@ def test_an_engine_without_a_parser_is_told_from_one_with_a_wrong_one():
         ({"repeats": True}, "answer to the tool", "calls the tool again"),
         ({"json_text": "Sure! {}"}, "JSON", "no JSON object: Sure! {}"),
         ({"json_text": '{"city": "Paris"}'}, "JSON of a schema", "it has the keys city"),
+        ({"is_garbled": True}, "JSON", "the answer is no JSON"),
         ({"refuses": "out of cards"}, "tool call", "answered 400"),
     ],
     ids=lambda value: str(value)[:30],
