@@ -64,9 +64,7 @@ def damaged(answer, draw):
 
 
 def pieces(answer, draw):
-    edges = sorted(
-        [0, len(answer), *draw.choices(range(len(answer) + 1), k=draw.randint(0, 4))]
-    )
+    edges = sorted([0, len(answer), *draw.choices(range(len(answer) + 1), k=draw.randint(0, 4))])
     return [answer[a:b] for a, b in itertools.pairwise(edges)]
 
 
@@ -80,9 +78,7 @@ def is_readable(answer):
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3, 4])
-async def test_no_damage_leaves_a_client_waiting_or_with_less_than_http(
-    stage, seed, logged_errors
-):
+async def test_no_damage_leaves_a_client_waiting_or_with_less_than_http(stage, seed, logged_errors):
     draw = random.Random(seed)
     stage.tune(dispatch={"max_attempts": 1}, breaker={"failure_threshold": 1_000_000})
     engine = await stage.engine(engine=draw.choice(["", "llamacpp"]))
