@@ -30,6 +30,7 @@ class Stage:
         clock=None,
         last_routes=None,
         bounds=None,
+        recorder=None,
         **options,
     ):
         self.clock = clock or FakeClock()
@@ -41,6 +42,7 @@ class Stage:
             dispatcher=self.dispatcher,
             leadership=self.leadership,
             clock=self.clock,
+            recorder=recorder,
         )
         plain = {"interval_s": 0.02, "wake_gap_s": 0.0, "bounds": bounds or clusters.Bounds()}
         self.reconciler = Reconciler(

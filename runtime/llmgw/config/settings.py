@@ -105,6 +105,12 @@ class ControlSettings:
     expect_nodes: tuple[str, ...] = setting(
         (), "Names of nodes; once all of them have registered, settling ends."
     )
+    journal_bytes: Bytes = setting(
+        64 * MIB,
+        "What every pass saw and decided is kept in `journal` in `state_dir`, up to this size, for "
+        "`llmgw replay`; 0 keeps nothing.",
+        at_least=0,
+    )
 
 
 @dataclass(frozen=True, slots=True)

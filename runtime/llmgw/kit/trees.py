@@ -116,7 +116,7 @@ def _decoded(shape: Any, tree: Any) -> Any:
         return tuple(_decoded(get_args(shape)[0], one) for one in tree)
     if isinstance(shape, type) and issubclass(shape, enum.Enum):
         return shape(tree)
-    if dataclasses.is_dataclass(shape):
+    if isinstance(shape, type) and dataclasses.is_dataclass(shape):
         fields = _fields(shape)
         told = {name: _decoded(fields[name], tree[name]) for name in fields if name in tree}
         return shape(**told)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from pathlib import Path
 
 from llmgw.api.ports import Control
 from llmgw.config.settings import ServerSettings, TlsFiles
@@ -17,6 +18,7 @@ from llmgw.control.leadership.elector import SoleLeader
 from llmgw.control.reconciler import options
 from llmgw.control.reconciler.loop import Reconciler
 from llmgw.control.reconciler.ports import Gateways, Rooms
+from llmgw.control.recorder.journal import Journal
 from llmgw.domain import catalog_rules
 from llmgw.domain.routes import RouteTable
 from llmgw.errors import AlreadyHeld
@@ -43,11 +45,13 @@ class ControlPlane:
         connections = Connections(clock=clock)
         dispatcher = Dispatcher(connections=connections, leadership=leadership, questions=questions)
         turned_away = TurnedAway(clock=clock)
+        self._journal = _journal(settings)
         rooms = Rooms(
             catalog=LiveCatalog(catalog_rules.build(settings.models)),
             dispatcher=dispatcher,
             leadership=leadership,
             clock=clock,
+            recorder=self._journal,
         )
         self.reconciler = Reconciler(
             rooms,
@@ -90,6 +94,8 @@ class ControlPlane:
     async def close(self) -> None:
         """Tell agents to come back later and end the passes; what runs on nodes goes on."""
         await self._tasks.close()
+        if self._journal is not None:
+            await self._journal.close()
         await self._listener.close()
 
     async def _listening(self) -> int:
@@ -101,3 +107,8 @@ class ControlPlane:
             raise AlreadyHeld(
                 f"agent_listen: {self._address} is in use{by}; stop it, or set another address"
             ) from error
+
+
+def _journal(settings: ServerSettings) -> Journal | None:
+    size = settings.control.journal_bytes
+    return Journal(Path(settings.state_dir), max_bytes=size) if size else None

@@ -186,7 +186,10 @@ class Reconciler:
             return
         catalog, now = self._rooms.catalog.current(), self._rooms.clock.monotonic()
         self._course.look(self._records.cluster, catalog, traffic=self._traffic(), now=now)
-        decision = await self._decide(self._snapshot())
+        snapshot, at = self._snapshot(), self._rooms.clock.wall()
+        decision = await self._decide(snapshot)
+        if self._rooms.recorder is not None:
+            self._rooms.recorder.record(snapshot, decision, at=at)
         for fault in decision.faults:
             _log.error("decision_fault", error=repr(fault), exc=fault)
         self._course.note(decision)

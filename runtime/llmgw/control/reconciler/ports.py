@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from llmgw.domain.actions import Decision
 from llmgw.domain.catalog import Catalog
 from llmgw.domain.replicas import ShardSpec
+from llmgw.domain.snapshots import Snapshot
 from llmgw.domain.traffic import Traffic
 from llmgw.kit.clock import Clock
 
@@ -71,11 +73,20 @@ class Gateways(Protocol):
         ...
 
 
+class Recorder(Protocol):
+    """Keeps what passes saw and decided."""
+
+    def record(self, snapshot: Snapshot, decision: Decision, *, at: float) -> None:
+        """Keep one pass, that of the time of day ``at``; never waits, never fails."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Rooms:
-    """All that surrounds the reconciler."""
+    """All that surrounds the reconciler; without ``recorder`` passes are not kept."""
 
     catalog: CatalogSource
     dispatcher: Dispatcher
     leadership: Leadership
     clock: Clock
+    recorder: Recorder | None = None
