@@ -13,7 +13,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from llmgw.domain.routes import RoutedModel
-from llmgw.gateway import candidates, headers, picking, refusing, sending, silence, suitability
+from llmgw.gateway import candidates, headers, picking, refusing, rounds, sending, silence
 from llmgw.gateway.attempt import Attempt
 from llmgw.gateway.breaker import Permit
 from llmgw.gateway.endpoints import LiveEndpoint
@@ -27,12 +27,8 @@ from llmgw.gateway.scores import Wish
 from llmgw.gateway.silence import Patience, Silence
 from llmgw.gateway.surroundings import Surroundings
 from llmgw.kit import logs
-from llmgw.kit.backoff import Backoff
 
 _log = logs.get(__name__)
-
-_BETWEEN_ROUNDS = Backoff(base_s=0.3, max_s=6.0, jitter=1 / 3)
-"""0.25 s, doubling to 5 s, each up to 20 % more or less."""
 
 # Looked up once, as in ``attempt``.
 _ORDINARY, _REFUSED = Permit.ORDINARY, Permit.REFUSED
@@ -50,10 +46,9 @@ class Dispatch:
         "_is_over",
         "_model",
         "_relay",
-        "_round",
+        "_rounds",
         "_shared",
         "_silence",
-        "_timer",
         "_tried",
         "_wish",
     )
@@ -75,8 +70,7 @@ class Dispatch:
         self._attempt: Attempt | None = None
         self._relay: Relay | None = None
         self._silence: Silence | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._round = 0
+        self._rounds: rounds.Rounds | None = None
         self._tried: tuple[LiveEndpoint, ...] = ()
         self._is_cancelled = False
         self._is_over = False
@@ -130,7 +124,7 @@ class Dispatch:
     def on_routes_changed(self) -> None:
         """See ``ports.Work``: leave an endpoint that left or hangs, go to one that came."""
         model = self._model.name
-        if self._timer is not None:
+        if self._rounds is not None and self._rounds.is_waiting:
             owners = self._shared.registry.owners.get(model, ())
             if any(one.is_ready and one not in self._tried for one in owners):
                 self._wake()
@@ -274,26 +268,17 @@ class Dispatch:
             epoch_at = self._shared.epoch_at
             self._refuse(refusing.nobody(self._model, owners, now=now, epoch_at=epoch_at))
             return
-        if self._model.fallbacks and self._fall_back(owners, now):
+        shared = self._shared
+        successor = rounds.fall_back(
+            self._exchange, self._model, owners=owners, wish=self._wish, shared=shared
+        )
+        if successor is not None:
+            self._model, self._wish = successor
+            self._next()
             return
-        wait_s = _BETWEEN_ROUNDS.delay_s(attempt=self._round, draw=self._shared.draw())
-        self._round += 1
-        wait_s = min(wait_s, max(self._deadline() - now, 0.0))
-        self._timer = asyncio.get_running_loop().call_later(wait_s, self._wake)
-
-    def _fall_back(self, owners: tuple[LiveEndpoint, ...], now: float) -> bool:
-        """Let another model take it, once, where this one has no engine any more."""
-        exchange, shared, wish = self._exchange, self._shared, self._wish
-        if exchange.fell_back_from or picking.eligible(owners, tried=(), now=now, wish=wish):
-            return False
-        find = suitability.fallback_of
-        chosen = find(self._model, exchange, shared=shared, wish=wish, band=None)
-        if chosen is None:
-            return False
-        self._model = chosen.model
-        self._wish = suitability.fall_back(exchange, chosen.model, reason="lost", shared=shared)
-        self._next()
-        return True
+        if self._rounds is None:
+            self._rounds = rounds.Rounds(self._wake)
+        self._rounds.wait(most_s=max(self._deadline() - now, 0.0), draw=shared.draw())
 
     def _wake(self) -> None:
         self._stop_waiting()
@@ -387,13 +372,12 @@ class Dispatch:
         if self._is_over:
             return
         self._is_over = True
-        if self._timer is not None:
-            self._stop_waiting()
+        self._stop_waiting()
         exchange, books = self._exchange, self._shared.books
         exchange.forget_content()
         if self._relay is not None:
             books.relayed(exchange, self._relay)
-        self._attempt = self._relay = None  # they refer back to this object
+        self._attempt = self._relay = self._rounds = None  # they refer back to this object
         exchange.state = State.CANCELLED if self._is_cancelled else state
         exchange.ended_at = self._shared.now()
         usage = exchange.usage
@@ -405,9 +389,8 @@ class Dispatch:
         books.closed(exchange)
 
     def _stop_waiting(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        if self._rounds is not None:
+            self._rounds.stop()
 
     def _deadline(self) -> float:
         return self._exchange.started_at + self._shared.settings.deadline_s
