@@ -74,7 +74,13 @@ def _describe_large(body: bytes) -> Description | Refusal:
         return _wrong_field("stream")
     if not model:
         return _MISSING_MODEL
-    return Description(model, stream, read.get("prompt_cache_key"), read.get("user"))
+    return Description(
+        model,
+        stream,
+        prompt_cache_key=read.get("prompt_cache_key"),
+        user=read.get("user"),
+        stream_options=read.get("stream_options", msgspec.UNSET),
+    )
 
 
 def _wrong_type(message: str) -> Refusal:

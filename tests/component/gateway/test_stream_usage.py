@@ -56,10 +56,12 @@ async def test_usage_is_asked_for_and_its_chunk_taken_out_again(stage, accounts)
     assert account.usage == Usage(9, 4)
 
 
-async def test_client_that_asks_itself_gets_the_chunk(stage, accounts):
+@pytest.mark.parametrize("prompt", ["hi", "hi " * 8000], ids=["short", "long"])
+async def test_client_that_asks_itself_gets_the_chunk(stage, accounts, prompt):
     sent = chunk(event("a")) + chunk(EXTRA) + chunk(DONE) + END
     engine = await stage.engine(answer=EVENTS + sent)
-    asked = {**STREAM, "stream_options": WISH}
+    messages = [{"role": "user", "content": prompt}]
+    asked = {**STREAM, "messages": messages, "stream_options": WISH}
     client = await stage.send(post(asked))
     await client.answer()
     assert engine.requests[0].json == asked

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import orjson
 import pytest
 from hypothesis import given, settings
@@ -29,6 +30,21 @@ SIZES = pytest.mark.parametrize("padding", [0, 20_000], ids=["small", "large"])
 )
 def test_model_and_stream_are_read(body, model, is_stream, padding):
     assert describe(body + b" " * padding) == Description(model, is_stream)
+
+
+@SIZES
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        (b"", msgspec.UNSET),
+        (b',"stream_options":null', None),
+        (b',"stream_options":{"include_usage":true}', {"include_usage": True}),
+    ],
+    ids=repr,
+)
+def test_what_the_client_asks_of_its_stream_is_read(fields, expected, padding):
+    described = describe(b'{"model":"m","stream":true' + fields + b"}" + b" " * padding)
+    assert described == Description("m", True, stream_options=expected)
 
 
 @SIZES
