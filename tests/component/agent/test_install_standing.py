@@ -116,6 +116,15 @@ def test_a_first_installation_that_failed_is_told_and_counts_as_no_engine(node):
     assert "is no whole .tar.gz" in seen.installs[0].detail
 
 
+def test_what_cannot_run_here_is_told_as_such_and_counts_as_no_engine(node):
+    node.examiner = Examiner(Builds(node.root), Host(arch="riscv64"), node.examiner.tools)
+    node.install("b1")
+    seen = node.watch.look()
+    assert (seen.versions, seen.engines) == ({}, {"llamacpp"})
+    assert seen.installs[0].state is InstallState.UNSUPPORTED
+    assert "no Linux build for riscv64" in seen.installs[0].detail
+
+
 def test_a_step_under_way_is_told(node):
     step = EngineInstall("llamacpp", "b1", "cpu", InstallState.INSTALLING, "unpacking x")
     notices = Notices(node.root)
