@@ -48,7 +48,7 @@ def describe(body: bytes) -> Description | Refusal:
         read = _decode(body)
     except msgspec.ValidationError as error:
         return _wrong_type(str(error))
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):  # nested as deep as no request is
         return Refusal(Code.INVALID_JSON)
     return read if read.model else _MISSING_MODEL
 

@@ -32,7 +32,7 @@ def estimate_tokens(body: bytes) -> int:
     text_bytes += _weigh(asked.get("suffix"))[0]
     text_bytes += max(_longest(asked.get("prompt")), _longest(asked.get("input")))
     if tools := asked.get("tools") or asked.get("functions"):
-        text_bytes += len(orjson.dumps(tools))
+        text_bytes += _written_bytes(tools)
     return text_bytes // _BYTES_PER_TOKEN + images * _IMAGE_TOKENS
 
 
@@ -70,6 +70,13 @@ def _longest(prompts: Any) -> int:
     if isinstance(prompts, list) and not all(isinstance(one, int) for one in prompts):
         return max(_weigh(one)[0] for one in prompts)
     return _weigh(prompts)[0]
+
+
+def _written_bytes(value: Any) -> int:
+    try:
+        return len(orjson.dumps(value))
+    except orjson.JSONEncodeError:  # nested deeper than orjson writes, though it reads it
+        return _weigh(value)[0]
 
 
 def _weigh(value: Any) -> tuple[int, int]:

@@ -33,7 +33,7 @@ def head_of(body: bytes, most_bytes: int) -> bytes:
     """The first bytes of what the client says; empty where it cannot be told."""
     try:
         conversation = _decode(body)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):  # nested deeper than msgspec reads
         return b""
     pieces: list[bytes] = []
     left = most_bytes

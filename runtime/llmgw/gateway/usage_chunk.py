@@ -136,7 +136,10 @@ class Removal:
             return False
         if not isinstance(chunk, dict) or chunk.get("choices") != [] or chunk.get("usage") is None:
             return False
-        self.usage = usage.in_object(orjson.dumps(chunk["usage"])) or self.usage
+        try:
+            self.usage = usage.in_object(orjson.dumps(chunk["usage"])) or self.usage
+        except orjson.JSONEncodeError:  # nested deeper than orjson writes, though it reads it
+            return False
         return True
 
 

@@ -58,6 +58,7 @@ def test_prompt_of_a_completion_is_its_head():
         b"",
         b"{",
         b"[]",
+        pytest.param(b'{"prompt":' + b"[" * 5000 + b"]" * 5000 + b"}", id="deep"),
         b'{"messages":7}',
         b'{"messages":[7]}',
         b'{"messages":[{"role":7}]}',

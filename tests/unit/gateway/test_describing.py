@@ -56,13 +56,15 @@ def test_what_the_client_asks_of_its_stream_is_read(fields, expected, padding):
         (b"[]", Code.INVALID_JSON, None),
         (b"null", Code.INVALID_JSON, None),
         (b'{"model":"m"}{', Code.INVALID_JSON, None),
+        (b'{"model":"m","x":' + b"[" * 3000 + b"]" * 3000 + b"}", Code.INVALID_JSON, None),
+        (b'{"model":"m","user":' + b"[" * 3000 + b"]" * 3000 + b"}", Code.INVALID_JSON, None),
         (b"{}", Code.MISSING_MODEL, "model"),
         (b'{"model":""}', Code.MISSING_MODEL, "model"),
         (b'{"model":null}', Code.INVALID_FIELD, "model"),
         (b'{"model":["m"]}', Code.INVALID_FIELD, "model"),
         (b'{"model":"m","stream":1}', Code.INVALID_FIELD, "stream"),
     ],
-    ids=repr,
+    ids=lambda value: repr(value)[:40],
 )
 def test_unreadable_body_is_refused_with_its_reason(body, code, param, padding):
     refusal = describe(body + b" " * padding)

@@ -44,6 +44,11 @@ def test_deep_nesting_is_no_fault():
     assert estimate_tokens(deep) == 0
 
 
+def test_tools_nested_deeper_than_orjson_writes_are_no_fault():
+    deep = b'{"tools":' + b"[" * 900 + b'"' + b"x" * 400 + b'"' + b"]" * 900 + b"}"
+    assert estimate_tokens(deep) == 100
+
+
 @pytest.mark.parametrize(
     ("body", "needed"),
     [

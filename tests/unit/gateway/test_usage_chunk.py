@@ -94,6 +94,9 @@ def test_no_byte_but_of_the_extra_chunk_is_ever_lost(frames, data):
 @pytest.mark.parametrize(
     "frame",
     [
+        pytest.param(
+            b'data: {"choices":[],"usage":{"a":' + b"[" * 300 + b"]" * 300 + b"}}\n\n", id="deep"
+        ),
         pytest.param(b'data: {"choices":[],"usage":null}\n\n', id="null usage"),
         pytest.param(b'data: {"choices":[{"index":0}],"usage":{"prompt_tokens":1}}\n\n', id="text"),
         pytest.param(b'data: {"choices":[],"error":{"usage":1}}\n\n', id="usage elsewhere"),
