@@ -23,6 +23,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from llmgw.control.recorder import journal, replaying
 from tests.fakes.engines import free_port
 
 START_WITHIN_S = 30.0
@@ -253,6 +254,13 @@ class Deployment:
             time.sleep(0.02)
         raise AssertionError(f"processes that cannot be ended: {left}")
 
+    def replay(self) -> None:
+        """See that all passes of the control plane are decided once more as they were."""
+        if journal.files(self.root / "state" / journal.FOLDER):
+            replays = map(replaying.replay, journal.read(self.root / "state"))
+            differing = [replay.differences() for replay in replays if not replay.is_same]
+            assert not differing, differing
+
     def logs(self) -> str:
         """All that the parts have printed, without the lines of requests that went well."""
         lines = []
@@ -294,4 +302,5 @@ def deployment(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Deplo
     yield made
     logs = made.logs()
     made.close()
+    made.replay()
     print(logs)  # noqa: T201 - pytest shows it where the test failed

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import click
 
 from llmgw.errors import Invalid
@@ -24,3 +26,32 @@ class Duration(click.ParamType[float]):
 
 
 DURATION = Duration()
+
+
+class Moment(click.ParamType[float]):
+    """A time of day as seconds since 1970, written as ISO 8601 or as that number."""
+
+    name = "time"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Seconds since 1970, or a usage error that says what is legal."""
+        text = str(value)
+        try:
+            return float(text)
+        except ValueError:
+            pass
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            self.fail(
+                f"{text!r} is no time: write 2026-11-30T09:12:04, with +02:00 for a zone that is "
+                "not UTC, or seconds since 1970",
+                param,
+                ctx,
+            )
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+MOMENT = Moment()

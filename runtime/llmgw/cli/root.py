@@ -81,6 +81,11 @@ COMMANDS: Mapping[str, LazyCommand] = {
         help="Simulate nodes, to see what a control plane makes of them.",
         extras="agent",
     ),
+    "replay": LazyCommand(
+        module="llmgw.cli.replay_cmd",
+        attribute="replay",
+        help="Decide recorded passes of a control plane once more, and compare.",
+    ),
     "llama-server": LazyCommand(
         module="llmgw.cli.llama_server_cmd",
         attribute="llama_server",

@@ -8,7 +8,9 @@ server's user can read them; ``redacting`` makes copies for others.
 from __future__ import annotations
 
 import asyncio
+import io
 import os
+import tarfile
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +26,9 @@ from llmgw.kit.tasks import Tasks
 _log = logs.get(__name__)
 
 FOLDER = "journal"
+IN_BUNDLE = "journal.jsonl"
+"""What a support bundle calls it."""
+
 _FOLDER_MODE = 0o700
 _FILE_MODE = 0o600
 _FILES = 4
@@ -106,14 +111,13 @@ def files(folder: Path) -> list[Path]:
 
 def read(path: Path) -> Iterator[Recording]:
     """The passes of a file, or of all files of a folder in their order; ``Unknown`` if none."""
-    found = _found(path)
-    for file in found:
+    for file in _found(path):
         try:
-            with file.open(encoding="utf-8", newline="\n") as lines:
+            with _opened(file) as lines:
                 yield from recordings.read(lines)
         except OSError as error:
-            raise Unknown(f"cannot read {file}: {error.strerror}") from error
-        except (Invalid, UnicodeDecodeError) as error:
+            raise Unknown(f"cannot read {file}: {error.strerror or error}") from error
+        except (Invalid, UnicodeDecodeError, tarfile.TarError) as error:
             raise Invalid(f"{file}: {error}") from error
 
 
@@ -127,6 +131,18 @@ def _found(path: Path) -> list[Path]:
             "server's state_dir, or a file of it"
         )
     return found
+
+
+def _opened(file: Path) -> io.TextIOBase:
+    """A file of a journal, or the one in a support bundle."""
+    if not tarfile.is_tarfile(file):
+        return file.open(encoding="utf-8", newline="\n")
+    with tarfile.open(file) as bundle:
+        names = [name for name in bundle.getnames() if name.endswith(f"/{IN_BUNDLE}")]
+        found = bundle.extractfile(names[0]) if names else None
+        if found is None:
+            raise Invalid(f"no {IN_BUNDLE} in it")
+        return io.StringIO(found.read().decode(), newline="\n")
 
 
 def _number(file: Path) -> int:
