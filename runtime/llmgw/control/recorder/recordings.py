@@ -75,18 +75,24 @@ def line(one: Pass, *, after: Snapshot | None) -> str:
     )
 
 
-def lines(recordings: Iterable[Recording]) -> Iterator[str]:
-    """A journal of passes that were read before, each told whole."""
+def lines(found: Iterable[Recording]) -> Iterator[str]:
+    """A journal of passes that were read before."""
     yield head()
-    for one in recordings:
+    last: Any = None
+    for one in found:
         yield _line(
             {
                 "pass": one.number,
                 "at": one.at,
-                "snapshot": {trees.WHOLE: one.snapshot},
+                "snapshot": (
+                    {trees.WHOLE: one.snapshot}
+                    if last is None
+                    else trees.difference(last, one.snapshot)
+                ),
                 "decided": one.decided,
             }
         )
+        last = one.snapshot
 
 
 def read(written: Iterable[str]) -> Iterator[Recording]:
