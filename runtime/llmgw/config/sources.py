@@ -22,6 +22,11 @@ MAX_FILE_BYTES = 4 * 1024 * 1024
 """A settings file is read whole; one above this size is something else."""
 
 
+def without_settings(environ: Mapping[str, str]) -> dict[str, str]:
+    """What another program may inherit: our settings are not for it, and may hold secrets."""
+    return {name: value for name, value in environ.items() if not name.startswith(PREFIX)}
+
+
 def from_file(path: Path) -> tuple[dict[str, Any], list[Problem]]:
     """The sections of a file, and what keeps it from being read."""
     try:

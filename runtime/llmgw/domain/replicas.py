@@ -137,6 +137,11 @@ class ShardSpec:
     fabric: str = ""
     profile_fp: str = ""
 
+    @property
+    def is_follower(self) -> bool:
+        """Whether it is one of several ranks and not the first, at whose port they meet."""
+        return self.nnodes > 1 and self.rank != 0
+
 
 @dataclass(frozen=True, slots=True)
 class RunningShard:
@@ -200,6 +205,8 @@ class Shard:
     fetch_bytes: int = 0
     """Size of what it had to download, kept when that is done."""
     since_at: float = 0.0
+    launched_at: float | None = None
+    """When its process was seen to start, which is after its download."""
     is_reported: bool = False
     is_drained: bool = False
     """Its engine has said, since the drain began, that it has no request any more."""
@@ -227,7 +234,8 @@ class Replica:
     ``ready_at`` is stamped once. ``adopted_at`` stands while parts of an adopted replica are
     missing, ``unready_at`` while a restarted agent looks again at a replica that was ready,
     ``failure`` from the moment it is given up; its claims are held until it is released whole.
-    ``moving_since_at`` stands while it serves on a draining node, until another serves elsewhere.
+    ``moving_since_at`` stands while it serves and is to be replaced, until another one serves.
+    ``evicted_for`` is the model that it makes room for.
     """
 
     replica_id: str
@@ -236,6 +244,7 @@ class Replica:
     shards: tuple[Shard, ...]
     want_shards: int = 1
     profile_fp: str = ""
+    engine: str = ""
     pool: str = ""
     fabric: str = ""
     memory_claim_gb: float = 0.0
@@ -248,6 +257,7 @@ class Replica:
     moving_since_at: float | None = None
     drain_since_at: float | None = None
     drain_reason: str = ""
+    evicted_for: str = ""
     failed_at: float | None = None
     failure: str = ""
 

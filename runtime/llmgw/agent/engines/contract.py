@@ -74,6 +74,11 @@ class StopPlan:
 
     steps: tuple[StopStep, ...]
 
+    @classmethod
+    def by_sigterm(cls, wait_s: float) -> StopPlan:
+        """For an engine that finishes what it has after one SIGTERM, within ``wait_s``."""
+        return cls((StopStep(signal.SIGTERM, wait_s),))
+
 
 class Engine(Protocol):
     """One engine driver."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from llmgw.agent.discovery import infiniband
 from llmgw.agent.engines.contract import Place
+from llmgw.config import sources
 from llmgw.domain.catalog_rules import GENERATED_ENV
 from llmgw.domain.replicas import ShardSpec
 from llmgw.errors import DiscoveryFailed
@@ -19,9 +20,6 @@ _AGENTS_OWN = frozenset(
     {"LISTEN_FDNAMES", "LISTEN_FDS", "LISTEN_PID", "NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"}
 )
 """What systemd hands to the agent alone."""
-
-_SETTINGS_PREFIX = "LLMGW_"
-"""The agent's settings, which may hold secrets; an engine is told by flags."""
 
 _FIRST_PORT = 1
 
@@ -35,8 +33,9 @@ def engine_environment(
     would count the fastest card first; cards are numbered here by their place on the bus.
     ``more`` is what one engine needs beside that.
     """
-    kept = {name: value for name, value in place.environ.items() if not _is_left_behind(name)}
-    made = {**kept, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    inherited = sources.without_settings(place.environ)
+    made = {name: value for name, value in inherited.items() if not _is_left_behind(name)}
+    made["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
     made["CUDA_VISIBLE_DEVICES"] = ",".join(str(index) for index in spec.gpu_indices)
     made.update(_fabric(spec, place))
     made.update(more or {})
@@ -46,7 +45,7 @@ def engine_environment(
 
 def _is_left_behind(name: str) -> bool:
     """What is the agent's alone, and what only the order may say: another fabric's adapters."""
-    return name in _AGENTS_OWN or name in GENERATED_ENV or name.startswith(_SETTINGS_PREFIX)
+    return name in _AGENTS_OWN or name in GENERATED_ENV
 
 
 def _fabric(spec: ShardSpec, place: Place) -> dict[str, str]:

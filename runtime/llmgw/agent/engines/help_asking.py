@@ -15,6 +15,7 @@ from pathlib import Path
 
 from llmgw.agent.engines import option_check
 from llmgw.agent.engines.contract import Checkable, HelpQuestion
+from llmgw.config import sources
 from llmgw.domain.engine_checks import EngineCheck, ProgramCheck
 
 ANSWER_TIMEOUT_S = 180.0
@@ -39,7 +40,7 @@ def check(
 def _check(
     driver: Checkable, question: HelpQuestion, *, environ: Mapping[str, str], timeout_s: float
 ) -> ProgramCheck:
-    kept = {name: value for name, value in environ.items() if not name.startswith("LLMGW_")}
+    kept = sources.without_settings(environ)
     try:
         text = _output(question, environ={**kept, **question.more_env}, timeout_s=timeout_s)
     except OSError as error:

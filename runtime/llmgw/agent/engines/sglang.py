@@ -6,12 +6,11 @@ yet: ``docs/reference/engine-drivers.md`` says what was tried.
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from llmgw.agent.engines import checks, environment, programs
-from llmgw.agent.engines.contract import Command, HelpQuestion, Place, StopPlan, StopStep
+from llmgw.agent.engines.contract import Command, HelpQuestion, Place, StopPlan
 from llmgw.config.settings import SglangSettings
 from llmgw.domain.engine_options import POOLING, has_flag
 from llmgw.domain.nodes import Gpu
@@ -47,13 +46,8 @@ class Sglang:
         """``installed`` finds the Python that SGLang was installed for, at each start anew."""
         self._settings = settings
         self._place = place
-        self._stop_timeout_s = stop_timeout_s
+        self.stop_plan = StopPlan.by_sigterm(stop_timeout_s)
         self._installed = installed
-
-    @property
-    def stop_plan(self) -> StopPlan:
-        """See ``Engine``."""
-        return StopPlan((StopStep(signal.SIGTERM, self._stop_timeout_s),))
 
     def validate(self, profile: LaunchProfile, gpus: Sequence[Gpu]) -> None:
         """See ``Engine``."""
@@ -80,7 +74,7 @@ class Sglang:
             path=program[0],
             args=tuple(args),
             env=environment.engine_environment(spec, place=self._place, more=_HEALTH),
-            wait_for_leader_port=spec.nnodes > 1 and spec.rank != 0,
+            wait_for_leader_port=spec.is_follower,
         )
         return (command,)
 

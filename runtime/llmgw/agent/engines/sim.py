@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Sequence
 
 from llmgw.agent.engines import checks, environment, programs
-from llmgw.agent.engines.contract import Command, HelpQuestion, Place, StopPlan, StopStep
+from llmgw.agent.engines.contract import Command, HelpQuestion, Place, StopPlan
 from llmgw.config.settings import SimSettings
 from llmgw.domain.nodes import Gpu
 from llmgw.domain.replicas import LaunchProfile, ShardSpec
@@ -25,12 +24,7 @@ class Sim:
         """``stop_timeout_s`` is how long it may finish what it has after SIGTERM."""
         self._settings = settings
         self._place = place
-        self._stop_timeout_s = stop_timeout_s
-
-    @property
-    def stop_plan(self) -> StopPlan:
-        """See ``Engine``."""
-        return StopPlan((StopStep(signal.SIGTERM, self._stop_timeout_s),))
+        self.stop_plan = StopPlan.by_sigterm(stop_timeout_s)
 
     def validate(self, profile: LaunchProfile, gpus: Sequence[Gpu]) -> None:
         """See ``Engine``."""
@@ -54,7 +48,7 @@ class Sim:
             path=program[0],
             args=args,
             env=environment.engine_environment(spec, place=self._place),
-            wait_for_leader_port=spec.nnodes > 1 and spec.rank != 0,
+            wait_for_leader_port=spec.is_follower,
         )
         return (command,)
 

@@ -6,12 +6,11 @@ met no card yet: ``docs/reference/engine-drivers.md`` says what was tried.
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from llmgw.agent.engines import checks, environment, programs
-from llmgw.agent.engines.contract import Command, HelpQuestion, Place, StopPlan, StopStep
+from llmgw.agent.engines.contract import Command, HelpQuestion, Place, StopPlan
 from llmgw.config.settings import VllmSettings
 from llmgw.domain.engine_options import POOLING, TOOL_PARSER, has_flag
 from llmgw.domain.nodes import Gpu
@@ -41,13 +40,8 @@ class Vllm:
         """``installed`` finds the program that was installed here, at each start anew."""
         self._settings = settings
         self._place = place
-        self._stop_timeout_s = stop_timeout_s
+        self.stop_plan = StopPlan.by_sigterm(stop_timeout_s)
         self._installed = installed
-
-    @property
-    def stop_plan(self) -> StopPlan:
-        """See ``Engine``."""
-        return StopPlan((StopStep(signal.SIGTERM, self._stop_timeout_s),))
 
     def validate(self, profile: LaunchProfile, gpus: Sequence[Gpu]) -> None:
         """See ``Engine``."""
@@ -91,13 +85,12 @@ class Vllm:
         if profile.served_model_name:
             args += ["--served-model-name", profile.served_model_name]
         args += [*self._meeting(spec), *_generated(profile), *profile.args]
-        is_mp_worker = spec.nnodes > 1 and spec.rank != 0
         return Command(
             name="vllm",
             path=program[0],
             args=tuple(args),
             env=self._environment(spec),
-            wait_for_leader_port=is_mp_worker,
+            wait_for_leader_port=spec.is_follower,
         )
 
     def _meeting(self, spec: ShardSpec) -> list[str]:

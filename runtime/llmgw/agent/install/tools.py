@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from llmgw.config import sources
 from llmgw.errors import DeadlinePassed, EngineFailed
 from llmgw.kit.clock import Clock, SystemClock
 
@@ -55,7 +56,7 @@ class Tools:
 
         ``more`` are further variables of its environment.
         """
-        kept = {k: v for k, v in self.environ.items() if not k.startswith("LLMGW_")}
+        kept = sources.without_settings(self.environ)
         try:
             done = subprocess.run(
                 list(words),
