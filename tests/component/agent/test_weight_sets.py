@@ -452,6 +452,31 @@ async def test_a_file_that_differs_from_the_mirrors_manifest_is_refused(tmp_path
         assert not (tmp_path / "cache" / naming.cache_name(source)).exists()
 
 
+async def test_a_file_that_does_not_end_is_left_at_its_promised_size(tmp_path, shelf_at):
+    """Else a lying origin would fill the disk: the room for what was promised is there."""
+    name, made = next(iter(MIRRORED.items()))
+    async with mirror_of(MIRRORED) as mirror:
+        answer, endless = mirror.handler, Generated(1 << 40)
+        mirror.handler = lambda request: (
+            Reply(body=endless, has_length=False)
+            if request.path.endswith(name)
+            else answer(request)
+        )
+        source = f"{mirror.url}/llama/v1/"
+        with pytest.raises(Invalid, match=f"more than the {made.length} bytes that it should"):
+            await shelf_at("").ensure(source, on_progress=silent)
+        assert not list((tmp_path / "cache").rglob(f"{name}*"))
+
+
+async def test_a_list_of_files_that_does_not_end_is_refused(shelf_at):
+    """It is kept in memory, so an endless one would end the agent."""
+    async with serving(lambda _: Reply(body=Generated(1 << 40), has_length=False)) as origin:
+        with pytest.raises(Invalid, match="does not end after 32 MiB"):
+            await shelf_at("").ensure(f"{origin.url}/llama/v1/", on_progress=silent)
+        with pytest.raises(Invalid, match="does not end after 32 MiB"):
+            await shelf_at(origin.url).ensure("hf:org/repo", on_progress=silent)
+
+
 async def test_a_folder_without_a_manifest_is_no_version(shelf_at):
     async with mirror_of(MIRRORED, manifest=False) as mirror:
         with pytest.raises(Unknown, match=r"no manifest\.json"):

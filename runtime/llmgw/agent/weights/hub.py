@@ -16,12 +16,11 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
-from llmgw.agent.weights import digests, http_failures, remote_files, selecting
+from llmgw.agent.weights import digests, http_failures, listings, remote_files, selecting
 from llmgw.agent.weights.remote_files import RemoteFile, RemoteSet
 from llmgw.domain import weights
 from llmgw.errors import Invalid
 
-_TIMEOUT = httpx.Timeout(30.0)
 _MOST_PAGES = 200
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -99,20 +98,13 @@ async def _json(client: httpx.AsyncClient, url: str, *, hub: Hub) -> Any:
 
 async def _get(client: httpx.AsyncClient, url: str, *, hub: Hub) -> httpx.Response:
     """An answer with success; where requests are rationed, the next ration is waited for once."""
-    response = await _ask(client, url, hub=hub)
+    response = await listings.ask(client, url, headers=hub.headers)
     if response.status_code == httpx.codes.TOO_MANY_REQUESTS:
         await asyncio.sleep(http_failures.wait_s(response))
-        response = await _ask(client, url, hub=hub)
+        response = await listings.ask(client, url, headers=hub.headers)
     if not response.is_success:
         raise http_failures.refused(response, url=url)
     return response
-
-
-async def _ask(client: httpx.AsyncClient, url: str, *, hub: Hub) -> httpx.Response:
-    try:
-        return await client.get(url, headers=hub.headers, timeout=_TIMEOUT)
-    except httpx.HTTPError as error:
-        raise http_failures.unreachable(error, url=url) from error
 
 
 def _parsed(response: httpx.Response, *, url: str) -> Any:

@@ -14,13 +14,12 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 import httpx
 
-from llmgw.agent.weights import digests, http_failures, remote_files
+from llmgw.agent.weights import digests, http_failures, listings, remote_files
 from llmgw.agent.weights.remote_files import RemoteFile, RemoteSet
 from llmgw.domain import weights
 from llmgw.errors import Invalid, Unknown
 
 MANIFEST = "manifest.json"
-_TIMEOUT = httpx.Timeout(30.0)
 
 
 async def look_up(source: str, *, client: httpx.AsyncClient) -> RemoteSet:
@@ -57,10 +56,7 @@ def by_name(source: str) -> RemoteSet:
 async def _version(source: str, *, client: httpx.AsyncClient) -> RemoteSet:
     shown, parts = weights.shown(source), urlsplit(source)
     url = urlunsplit(parts._replace(path=parts.path + MANIFEST, fragment=""))
-    try:
-        response = await client.get(url, timeout=_TIMEOUT)
-    except httpx.HTTPError as error:
-        raise http_failures.unreachable(error, url=url) from error
+    response = await listings.ask(client, url)
     if response.status_code == httpx.codes.NOT_FOUND:
         raise Unknown(
             f"{shown} is no version on a mirror: there is no {MANIFEST} in it; "

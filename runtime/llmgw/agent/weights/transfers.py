@@ -27,7 +27,7 @@ BUFFER_BYTES = 4 * 1024 * 1024
 TIMEOUT = httpx.Timeout(30.0, read=60.0)
 """No bound on the whole: a model may take hours. A silent origin is given up after ``read``."""
 
-_CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-\d+|\*)/(\d+|\*)")
+_CONTENT_RANGE = re.compile(r"bytes (?:(\d{1,18})-\d+|\*)/(\d{1,18}|\*)")
 
 _RESTARTS = 2
 
@@ -213,6 +213,12 @@ async def _pour(response: httpx.Response, request: Request, *, total_bytes: int 
     try:
         async for chunk in response.aiter_raw():
             block += chunk
+            if total_bytes is not None and partial.size_bytes + len(block) > total_bytes:
+                await asyncio.to_thread(partial.restart, validator="", digest=None)
+                raise Invalid(
+                    f"{weights.shown(request.file.url)} sends more than the {total_bytes} bytes "
+                    "that it should have; what came is thrown away"
+                )
             request.on_bytes(partial.size_bytes + len(block), total_bytes)
             if len(block) >= BUFFER_BYTES:
                 whole, block = bytes(block), bytearray()
