@@ -111,7 +111,7 @@ stop_all() {
     for pid in "${!running[@]}"; do
         kill -INT -- "-$pid" || true
     done
-    for ((patience = 0; patience < 100; patience++)); do
+    for ((patience = 0; patience < 300; patience++)); do
         for pid in "${!running[@]}"; do
             kill -0 -- "-$pid" || unset "running[$pid]"
         done

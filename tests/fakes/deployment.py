@@ -300,7 +300,5 @@ def deployment(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Deplo
     """A deployment that ends with the test; its logs are shown when the test fails."""
     made = Deployment(tmp_path)
     yield made
-    logs = made.logs()
-    made.close()
-    made.replay()
-    print(logs)  # noqa: T201 - pytest shows it where the test failed
+    made.close()  # at once: whoever interrupts the tests may not wait for the logs of a long one
+    print(made.logs())  # noqa: T201 - pytest shows it where the test failed
