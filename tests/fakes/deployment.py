@@ -301,4 +301,5 @@ def deployment(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Deplo
     made = Deployment(tmp_path)
     yield made
     made.close()  # at once: whoever interrupts the tests may not wait for the logs of a long one
+    made.replay()
     print(made.logs())  # noqa: T201 - pytest shows it where the test failed
