@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from llmgw.domain.routes import RouteTable
+from llmgw.kit.subscribers import Subscribers
 
 OnTable = Callable[[RouteTable], None]
 
@@ -15,7 +16,7 @@ class LiveRoutes:
     def __init__(self, table: RouteTable | None = None) -> None:
         """Begin with ``table``, or with one that serves nothing."""
         self._table = table or RouteTable()
-        self._subscribers: list[OnTable] = []
+        self._subscribers: Subscribers[OnTable] = Subscribers()
 
     def current(self) -> RouteTable:
         """The table that holds now."""
@@ -23,16 +24,10 @@ class LiveRoutes:
 
     def subscribe(self, callback: OnTable) -> Callable[[], None]:
         """Have ``callback`` called with each later table; call what is returned to end that."""
-        self._subscribers.append(callback)
-
-        def unsubscribe() -> None:
-            if callback in self._subscribers:
-                self._subscribers.remove(callback)
-
-        return unsubscribe
+        return self._subscribers.add(callback)
 
     def put(self, table: RouteTable) -> None:
         """Replace the table and tell every subscriber."""
         self._table = table
-        for callback in tuple(self._subscribers):
+        for callback in self._subscribers:
             callback(table)

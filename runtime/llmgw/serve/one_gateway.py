@@ -12,6 +12,7 @@ from llmgw.domain.traffic import EndpointTraffic, Traffic
 from llmgw.gateway import board_layout
 from llmgw.gateway.board import LoadBoard
 from llmgw.gateway.ports import RouteSource
+from llmgw.kit.subscribers import Subscribers
 from llmgw.serve.wishes import Wishes
 
 
@@ -23,7 +24,7 @@ class OneGateway:
         self.board = LoadBoard.private(now=now)
         self.wishes = Wishes(on_change=self._tell)
         self._routes = routes
-        self._on_news: list[Callable[[], None]] = []
+        self._on_news: Subscribers[Callable[[], None]] = Subscribers()
 
     def traffic(self) -> Traffic:
         """See ``Gateways``; a table is in force as soon as it is published."""
@@ -36,8 +37,7 @@ class OneGateway:
 
     def subscribe(self, on_news: Callable[[], None]) -> Callable[[], None]:
         """See ``Gateways``."""
-        self._on_news.append(on_news)
-        return lambda: self._on_news.remove(on_news)
+        return self._on_news.add(on_news)
 
     def worked(self, endpoint_id: str, *, worked_at: float | None, looked_at: float) -> None:
         """See ``Gateways``."""
@@ -50,7 +50,7 @@ class OneGateway:
         return None if allotment is None else allotment.traffic(_key(endpoint))
 
     def _tell(self) -> None:
-        for on_news in tuple(self._on_news):
+        for on_news in self._on_news:
             on_news()
 
 

@@ -26,6 +26,7 @@ from llmgw.kit import logs, metrics
 from llmgw.kit.addresses import Address
 from llmgw.kit.backoff import Backoff
 from llmgw.kit.metrics import Sample
+from llmgw.kit.subscribers import Subscribers
 from llmgw.kit.tasks import Tasks
 from llmgw.serve import listeners, siblings, survivors, worker_process
 from llmgw.serve.boards import HostBoard
@@ -83,7 +84,7 @@ class Workers:
         self._tasks = Tasks(owner="workers")
         self._seats: list[_Seat] = []
         self._leaving: set[WorkerProcess] = set()
-        self._on_news: list[Callable[[], None]] = []
+        self._on_news: Subscribers[Callable[[], None]] = Subscribers()
 
     async def start(self) -> str:
         """Take over what lives, start what is missing; returns the address once all of them serve.
@@ -132,8 +133,7 @@ class Workers:
 
     def subscribe(self, on_news: Callable[[], None]) -> Callable[[], None]:
         """See ``control.reconciler.ports.Gateways``."""
-        self._on_news.append(on_news)
-        return lambda: self._on_news.remove(on_news)
+        return self._on_news.add(on_news)
 
     def worked(self, endpoint_id: str, *, worked_at: float | None, looked_at: float) -> None:
         """See ``control.reconciler.ports.Gateways``."""
@@ -285,7 +285,7 @@ class Workers:
             worker.row = None
 
     def _tell_news(self) -> None:
-        for on_news in tuple(self._on_news):
+        for on_news in self._on_news:
             on_news()
 
     def _dismiss(self, seat: _Seat) -> None:

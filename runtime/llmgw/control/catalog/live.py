@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from llmgw.domain.catalog import Catalog
 from llmgw.kit import logs
+from llmgw.kit.subscribers import Subscribers
 
 _log = logs.get(__name__)
 
@@ -19,7 +20,7 @@ class LiveCatalog:
     def __init__(self, catalog: Catalog) -> None:
         """Begin with a catalog that was built with every check."""
         self._current = catalog
-        self._on_swap: list[Callable[[], None]] = []
+        self._on_swap: Subscribers[Callable[[], None]] = Subscribers()
 
     def current(self) -> Catalog:
         """The catalog of this instant."""
@@ -34,15 +35,9 @@ class LiveCatalog:
             removed=",".join(sorted(before.models.keys() - catalog.models.keys())) or None,
             models=len(catalog.models),
         )
-        for told in tuple(self._on_swap):
+        for told in self._on_swap:
             told()
 
     def subscribe(self, on_swap: Callable[[], None]) -> Callable[[], None]:
         """Be told after each swap, until the returned function is called."""
-        self._on_swap.append(on_swap)
-
-        def unsubscribe() -> None:
-            if on_swap in self._on_swap:
-                self._on_swap.remove(on_swap)
-
-        return unsubscribe
+        return self._on_swap.add(on_swap)

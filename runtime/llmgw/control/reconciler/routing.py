@@ -24,6 +24,7 @@ from llmgw.domain.routes import (
 )
 from llmgw.domain.snapshots import Failures, Snapshot
 from llmgw.kit import logs
+from llmgw.kit.subscribers import Subscribers
 
 LOADING_RETRY_S = 10
 LONGEST_RETRY_S = 60
@@ -37,7 +38,7 @@ class Routes:
     def __init__(self, table: RouteTable) -> None:
         """Begin with a table, such as the last one of an earlier process."""
         self._table = table
-        self._subscribers: list[Callable[[RouteTable], None]] = []
+        self._subscribers: Subscribers[Callable[[RouteTable], None]] = Subscribers()
 
     def current(self) -> RouteTable:
         """The table that holds now."""
@@ -45,13 +46,7 @@ class Routes:
 
     def subscribe(self, callback: Callable[[RouteTable], None]) -> Callable[[], None]:
         """Have ``callback`` called with each later table; call what is returned to end that."""
-        self._subscribers.append(callback)
-
-        def unsubscribe() -> None:
-            if callback in self._subscribers:
-                self._subscribers.remove(callback)
-
-        return unsubscribe
+        return self._subscribers.add(callback)
 
     def publish(self, table: RouteTable) -> bool:
         """Make a table current under the next number, unless it says what the current one says."""
@@ -59,7 +54,7 @@ class Routes:
         if numbered == self._table:
             return False
         self._table = replace(table, number=self._table.number + 1)
-        for callback in tuple(self._subscribers):
+        for callback in self._subscribers:
             try:
                 callback(self._table)
             except Exception as error:  # noqa: BLE001 - one reader's fault is not the others'
