@@ -13,7 +13,12 @@ from tests.fakes.clock import FakeClock
 settings.register_profile("llmgw", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("llmgw")
 
-pytest_plugins = ["tests.fakes.engines", "tests.fakes.deployment"]
+pytest_plugins = [
+    "tests.fakes.engines",
+    "tests.fakes.deployment",
+    "tests.fakes.postgres",
+    "tests.fakes.stores",
+]
 
 
 @pytest.fixture

@@ -31,6 +31,7 @@ def server(settings: ServerSettings) -> Iterator[Contradiction]:
     yield from _backoffs(settings)
     yield from _bands(settings)
     yield from _expected_nodes(settings)
+    yield from _leader(settings)
     yield from _listeners(settings)
     yield from _agent_port(settings)
     yield from _endpoints(settings)
@@ -92,6 +93,16 @@ def _expected_nodes(settings: ServerSettings) -> Iterator[Contradiction]:
     for place, name in enumerate(settings.control.expect_nodes):
         if not names.NODE_NAME.fullmatch(name):
             yield Contradiction((f"control.expect_nodes[{place}]",), f"{name!r} {_NO_NODE}")
+
+
+def _leader(settings: ServerSettings) -> Iterator[Contradiction]:
+    leader = settings.leader
+    if leader.ttl_s < 2 * leader.every_s:
+        yield Contradiction(
+            ("leader.ttl_s", "leader.every_s"),
+            f"{units.shown_seconds(leader.ttl_s)} is shorter than twice leader.every_s, "
+            f"{units.shown_seconds(leader.every_s)}: one late answer would depose the leader",
+        )
 
 
 def _listeners(settings: ServerSettings) -> Iterator[Contradiction]:

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, TypeVar
 
+from llmgw.config import store_address
+
 _T = TypeVar("_T")
 
 ABOUT = "about"
@@ -26,6 +28,7 @@ class Form(enum.Enum):
     ADDRESS = "an address such as :8080, 127.0.0.1:8080 or [::1]:8080"
     URL = "an address such as http://10.0.0.5:8000"
     SECRET = "a reference: @/path/to/file or ${NAME} of an environment variable"  # noqa: S105 - words
+    STORE = f"a store: {store_address.LEGAL}"
 
 
 Seconds = Annotated[float, Form.SECONDS]
@@ -33,6 +36,7 @@ Bytes = Annotated[int, Form.BYTES]
 Address = Annotated[str, Form.ADDRESS]
 Url = Annotated[str, Form.URL]
 SecretReference = Annotated[str, Form.SECRET]
+StoreReference = Annotated[str, Form.STORE]
 PortRange = tuple[int, int]
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import yaml
 
-from llmgw.config import secrets, shape
+from llmgw.config import secrets, shape, store_address
 from llmgw.config.declaring import About, Form
 from llmgw.config.legality import NAMES, PORTS, given, legal, nearest, section
 from llmgw.config.shape import joined
@@ -220,6 +220,8 @@ def _formed(form: Form, raw: object) -> object:
     except Invalid:
         if form is Form.SECRET:
             raise Invalid(f"what is written is not {form.value}") from None
+        if form is Form.STORE:
+            raise  # it says what is wrong and quotes no password
         raise _not(raw, form.value) from None
 
 
@@ -243,10 +245,19 @@ def _secret(raw: object) -> str:
     raise _not(raw, "a reference")
 
 
+def _store(raw: object) -> str:
+    if not isinstance(raw, str):
+        raise Invalid(f"what is written is not {Form.STORE.value}")
+    if raw:  # an empty text is how a variable says: none
+        store_address.check(raw)
+    return str(raw)
+
+
 _FORMS: Mapping[Form, Callable[[object], object]] = {
     Form.SECONDS: units.seconds,
     Form.BYTES: units.size_bytes,
     Form.ADDRESS: _address,
     Form.URL: _url,
     Form.SECRET: _secret,
+    Form.STORE: _store,
 }

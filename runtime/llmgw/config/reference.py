@@ -123,6 +123,7 @@ _FORMS: Mapping[Form, str] = {
     Form.ADDRESS: "address",
     Form.URL: "URL",
     Form.SECRET: "secret reference",
+    Form.STORE: "store address",
 }
 
 _PLAIN: Mapping[type, str] = {

@@ -13,12 +13,15 @@ from typing import Literal
 
 from llmgw.config.carrying import RouterSettings
 from llmgw.config.declaring import (
+    ABOUT,
     MIB,
+    About,
     Address,
     Bytes,
     PortRange,
     Seconds,
     SecretReference,
+    StoreReference,
     Url,
     required,
     setting,
@@ -114,6 +117,46 @@ class ControlSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class AuthSettings:
+    """The store: who leads, what was added at run time, and later people and keys."""
+
+    store: StoreReference = field(
+        default="",
+        repr=False,
+        metadata={
+            ABOUT: About(
+                "Where wishes and leadership are kept: an absolute path is a SQLite file, "
+                "`postgresql://USER@HOST/DATABASE` a PostgreSQL database, `@/path/to/file` a file "
+                "that holds one of these; unset means: nothing is kept, this server leads alone."
+            )
+        },
+    )
+    store_connections: int = setting(
+        8, "Connections to the store that this server may hold.", at_least=2, at_most=100
+    )
+    store_timeout_s: Seconds = setting(
+        5.0, "How long one transaction of the store may take, waits included.", at_least=0.5
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderSettings:
+    """Which of several servers on one store places and stops replicas."""
+
+    ttl_s: Seconds = setting(
+        6.0, "How long a leader that was not heard of still leads.", at_least=1
+    )
+    every_s: Seconds = setting(
+        2.0, "Time between two tries to lead, or to go on leading.", at_least=0.1
+    )
+    advertise: str = setting(
+        "",
+        "Address of the admin API that standbys name as the leader's; unset means: "
+        "`admin_listen`, with this host's name where that is every address.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class StaticEndpoint:
     """An OpenAI-compatible server that is routed to as it is, without a control plane."""
 
@@ -161,6 +204,8 @@ class ServerSettings:
     router: RouterSettings = setting(RouterSettings(), "How requests are carried.")
     admission: AdmissionSettings = setting(AdmissionSettings(), "Who goes first.")
     on_demand: OnDemandSettings = setting(OnDemandSettings(), "Models loaded when asked for.")
+    auth: AuthSettings = setting(AuthSettings(), "The store.")
+    leader: LeaderSettings = setting(LeaderSettings(), "Who leads, of several servers.")
     control: ControlSettings = setting(ControlSettings(), "The control plane.")
     models: tuple[Model, ...] = setting((), "The catalog: what should run, and how.")
     endpoints: tuple[StaticEndpoint, ...] = setting(

@@ -1,0 +1,134 @@
+"""The lease of leadership: taken, renewed and taken over by one and the same statement.
+
+Times are those of the database's clock alone, so servers need not agree on theirs. On SQLite the
+taker holds an operating-system lock beside the file as well: that one ends with its process, so
+whoever has it need not wait for the lease of a dead one to run out, and nobody else may take it.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Row, text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from llmgw.domain.stored import Lease
+from llmgw.errors import Invalid
+from llmgw.kit import filelocks
+from llmgw.store.database import Database
+
+LEADER = "leader"
+"""The name of the lease of the control plane."""
+
+_NOW_MS = {
+    "postgresql": "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
+    "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
+}
+
+_TAKE = """
+INSERT INTO leases AS held (name, owner, term, address, expires_at)
+VALUES (:name, :owner, 1, :address, {now} + :ttl_ms)
+ON CONFLICT (name) DO UPDATE SET
+  owner = excluded.owner,
+  address = excluded.address,
+  expires_at = excluded.expires_at,
+  term = held.term + CASE WHEN held.owner = excluded.owner THEN 0 ELSE 1 END
+WHERE held.owner = excluded.owner OR held.expires_at <= {now} OR :has_lock
+RETURNING owner, term, address, expires_at - {now} AS left_ms
+"""
+
+_HELD = "SELECT owner, term, address, expires_at - {now} AS left_ms FROM leases WHERE name = :name"
+
+_RELEASE = "UPDATE leases SET expires_at = 0 WHERE name = :name AND owner = :owner"
+
+
+class LeasesRepo:
+    """One lease by its name, as one process takes it."""
+
+    def __init__(self, database: Database, *, name: str = LEADER) -> None:
+        """The lease of one store."""
+        self._database = database
+        self._name = name
+        path = database.address.path
+        self._lock = None if path is None else FileLock(path.with_name(f"{path.name}.lock"))
+
+    async def take(self, *, owner: str, address: str, ttl_s: float) -> Lease | None:
+        """Take or renew it, then tell who holds it: ``owner`` itself, or another one.
+
+        ``None`` where no one is known to hold it and it could not be taken.
+        """
+        has_lock = self._lock is not None and self._lock.take()
+        may_take = self._lock is None or has_lock
+        given = {
+            "name": self._name,
+            "owner": owner,
+            "address": address,
+            "ttl_ms": round(ttl_s * 1000),
+            "has_lock": has_lock,
+        }
+
+        async def take(connection: AsyncConnection) -> Row[Any] | None:
+            return (await connection.execute(_sql(connection, _TAKE), given)).first()
+
+        async def look(connection: AsyncConnection) -> Row[Any] | None:
+            held = _sql(connection, _HELD)
+            return (await connection.execute(held, {"name": self._name})).first()
+
+        row = await self._database.write(take) if may_take else None
+        row = row or await self._database.read(look)
+        return None if row is None else _lease(row)
+
+    async def release(self, *, owner: str) -> None:
+        """Let go of it at once, where it is ``owner``'s; nobody else's is touched."""
+
+        async def work(connection: AsyncConnection) -> None:
+            await connection.execute(text(_RELEASE), {"name": self._name, "owner": owner})
+
+        try:
+            await self._database.write(work)
+        finally:
+            if self._lock is not None:
+                self._lock.release()
+
+
+class FileLock:
+    """A lock on a file that ends with the process, however that ends."""
+
+    def __init__(self, path: Path) -> None:
+        """Not taken yet."""
+        self._path = path
+        self._fd = -1
+
+    def take(self) -> bool:
+        """Whether this process holds it now; never waits. ``Invalid`` where it cannot be made."""
+        if self._fd >= 0:
+            return True
+        try:
+            fd = filelocks.open_file(self._path, mode=0o600)
+        except OSError as error:
+            raise Invalid(
+                f"the store's lock {self._path} cannot be opened: {error.strerror}; its folder "
+                "must be writable for the user that the server runs as"
+            ) from error
+        if not filelocks.take(fd):
+            os.close(fd)
+            return False
+        filelocks.sign(fd)
+        self._fd = fd
+        return True
+
+    def release(self) -> None:
+        """Let the next process have it; releasing twice is allowed."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def _sql(connection: AsyncConnection, statement: str) -> Any:
+    return text(statement.format(now=_NOW_MS[connection.dialect.name]))
+
+
+def _lease(row: Row[Any]) -> Lease:
+    return Lease(owner=row.owner, term=row.term, address=row.address, left_s=row.left_ms / 1000)

@@ -1,0 +1,1 @@
+"""The schema's history: one module in ``versions`` a step, run by ``store.migrating``."""

@@ -1,0 +1,87 @@
+"""One store with its repositories, as ``serve`` and commands open it; and who may.
+
+A file belongs to one user. Another one that opened it would leave files beside it that the owner
+may not write, and stop the server: root becomes the owner first, anybody else is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+from pathlib import Path
+
+from llmgw.config.store_address import StoreAddress
+from llmgw.errors import Denied
+from llmgw.store.audit_repo import AuditRepo
+from llmgw.store.capacity_repo import CapacityRepo
+from llmgw.store.database import Database, Sizing
+from llmgw.store.job_events_repo import JobEventsRepo
+from llmgw.store.jobs_repo import JobsRepo
+from llmgw.store.leases_repo import LeasesRepo
+from llmgw.store.models_repo import ModelsRepo
+from llmgw.store.nodes_repo import NodesRepo
+
+
+class Store:
+    """Everything that one store keeps."""
+
+    def __init__(self, address: StoreAddress, *, sizing: Sizing | None = None) -> None:
+        """Nothing is opened yet."""
+        self.database = Database(address, sizing=sizing)
+        self.models = ModelsRepo(self.database)
+        self.nodes = NodesRepo(self.database)
+        self.leases = LeasesRepo(self.database)
+        self.capacity = CapacityRepo(self.database)
+        self.audit = AuditRepo(self.database)
+        self.jobs = JobsRepo(self.database)
+        self.job_events = JobEventsRepo(self.database)
+
+    async def open(self, *, may_migrate: bool) -> None:
+        """Connect and see to the schema; a second time it costs nothing.
+
+        The server may migrate, a command may not: it would do so under a server that runs.
+        """
+        await self.database.open(may_migrate=may_migrate)
+
+    async def close(self) -> None:
+        """Leave; what was written stays."""
+        await self.database.close()
+
+
+def check_owner(address: StoreAddress) -> None:
+    """``Denied`` where the store's file belongs to another user than this process runs as."""
+    owner = _owner(address)
+    if owner is not None and owner != os.geteuid():
+        raise Denied(
+            f"the store {address.shown} belongs to the user {_name(owner)}; run this as that user: "
+            f"sudo -u {_name(owner)} …"
+        )
+
+
+def become_owner(address: StoreAddress) -> None:
+    """Have root go on as the owner of the store's file; ``Denied`` for anybody else but the owner.
+
+    For commands, before they open it; what they open afterwards they open as that user.
+    """
+    owner = _owner(address)
+    if owner is not None and os.geteuid() == 0 and owner != 0:
+        entry = pwd.getpwuid(owner)
+        os.initgroups(entry.pw_name, entry.pw_gid)
+        os.setgid(entry.pw_gid)
+        os.setuid(owner)
+    check_owner(address)
+
+
+def _owner(address: StoreAddress) -> int | None:
+    """Who owns the file, or the folder that it will be in; nobody owns a server elsewhere."""
+    if address.path is None:
+        return None
+    place: Path = address.path if address.path.exists() else address.path.parent
+    return place.stat().st_uid if place.exists() else None
+
+
+def _name(user: int) -> str:
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return str(user)

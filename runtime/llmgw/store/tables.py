@@ -1,0 +1,154 @@
+"""The tables as this release reads and writes them; ``migrations`` makes them.
+
+A test holds the two together. Times are whole milliseconds in 64 bits.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    Dialect,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    TypeDecorator,
+)
+
+
+class At(TypeDecorator[float]):
+    """Seconds since 1970 in Python, whole milliseconds in the store."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: float | None, dialect: Dialect) -> int | None:  # noqa: ARG002 - SQLAlchemy's signature
+        """To the store."""
+        return None if value is None else round(value * 1000)
+
+    def process_result_value(self, value: int | None, dialect: Dialect) -> float | None:  # noqa: ARG002 - see above
+        """From the store."""
+        return None if value is None else value / 1000
+
+
+metadata = MetaData()
+
+_SERIAL = BigInteger().with_variant(Integer, "sqlite")
+"""SQLite counts only a column of exactly this type up by itself."""
+
+schema_facts = Table(
+    "schema_facts",
+    metadata,
+    Column("revision", Text, primary_key=True),
+    Column("usable_from", Text, nullable=False),
+)
+
+models = Table(
+    "models",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("definition", JSON, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("created_at", At, nullable=False),
+    Column("updated_at", At, nullable=False),
+    Column("revision", Integer, nullable=False),
+)
+
+nodes = Table(
+    "nodes",
+    metadata,
+    Column("node_id", Text, primary_key=True),
+    Column("enrolled_at", At, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("since", At),
+    Column("is_banned", Boolean, nullable=False),
+    Column("access", JSON, nullable=False),
+    Column("facts", JSON, nullable=False),
+    Column("seen_at", At),
+)
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("owner", Text, nullable=False),
+    Column("term", BigInteger, nullable=False),
+    Column("address", Text, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+)
+
+capacity = Table(
+    "capacity",
+    metadata,
+    Column("model", Text, primary_key=True),
+    Column("profile", Text, primary_key=True),
+    Column("result", JSON, nullable=False),
+    Column("slo", JSON, nullable=False),
+    Column("measured_at", At, nullable=False),
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("entry_id", _SERIAL, primary_key=True, autoincrement=True),
+    Column("at", At, nullable=False, index=True),
+    Column("actor", Text, nullable=False),
+    Column("origin", Text, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("outcome", Text, nullable=False),
+    Column("before", JSON(none_as_null=True)),
+    Column("after", JSON(none_as_null=True)),
+    Column("request_id", Text, nullable=False),
+    sqlite_autoincrement=True,  # or else SQLite gives the number of a removed entry again
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("job_id", Text, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("playbook", Text, nullable=False),
+    Column("targets", JSON, nullable=False),
+    Column("requested_by", Text, nullable=False),
+    Column("created_at", At, nullable=False, index=True),
+    Column("state", Text, nullable=False, index=True),
+    Column("variables", JSON, nullable=False),
+    Column("is_check", Boolean, nullable=False),
+    Column("parent", Text, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("started_at", At),
+    Column("beat_at", At),
+    Column("finished_at", At),
+    Column("return_code", Integer),
+    Column("summary", JSON, nullable=False),
+    Column("is_cancel_requested", Boolean, nullable=False),
+)
+
+job_events = Table(
+    "job_events",
+    metadata,
+    Column("job_id", Text, primary_key=True),
+    Column("counter", BigInteger, primary_key=True, autoincrement=False),
+    Column("at", At, nullable=False, index=True),
+    Column("event", Text, nullable=False),
+    Column("host", Text, nullable=False),
+    Column("play", Text, nullable=False),
+    Column("task", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("stdout", Text, nullable=False),
+    Column("duration_ms", BigInteger),
+)
+
+node_claims = Table(
+    "node_claims",
+    metadata,
+    Column("node_id", Text, primary_key=True),
+    Column("job_id", Text, nullable=False, index=True),
+)
+"""The job that works on a node; one at a time."""

@@ -1,0 +1,56 @@
+"""Stores to test with: an empty SQLite file, an empty PostgreSQL database."""
+
+from __future__ import annotations
+
+import itertools
+import os
+
+import pytest
+
+from llmgw.config import store_address
+from llmgw.store.database import Sizing
+from llmgw.store.opening import Store
+
+KINDS = ("sqlite", "postgresql")
+
+_numbers = itertools.count()
+
+
+def make_address(kind, request):
+    """The address of an empty store, as a person would write it."""
+    if kind == "sqlite":
+        return str(request.getfixturevalue("tmp_path") / "store.db")
+    return make_room(request.getfixturevalue("postgres"))
+
+
+def make_room(postgres, **changed):
+    """The address of an empty store on PostgreSQL."""
+    return postgres.make_room(f"store_{os.getpid()}_{next(_numbers)}", **changed)
+
+
+@pytest.fixture(params=KINDS)
+def address(request):
+    """Where an empty store is, on each database in turn."""
+    return make_address(request.param, request)
+
+
+@pytest.fixture
+async def opened():
+    """Opens stores, as many as asked for on one address, and closes them."""
+    stores = []
+
+    async def open_store(text, *, may_migrate=True, timeout_s=20.0):
+        made = Store(store_address.parse(text), sizing=Sizing(timeout_s=timeout_s))
+        stores.append(made)
+        await made.open(may_migrate=may_migrate)
+        return made
+
+    yield open_store
+    for store in stores:
+        await store.close()
+
+
+@pytest.fixture
+async def store(address, opened):
+    """An open store with nothing in it."""
+    return await opened(address)
