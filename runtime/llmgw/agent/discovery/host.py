@@ -6,7 +6,7 @@ import platform
 import re
 from pathlib import Path
 
-from llmgw.agent.discovery import numa
+from llmgw.agent.discovery import kernel_files, numa
 from llmgw.domain.nodes import Host
 
 CPU_FLAGS = (
@@ -39,15 +39,15 @@ _NO_AVX2 = (
 
 def read(*, root: Path = Path("/"), machine: str | None = None) -> Host:
     """All facts; what cannot be read stays empty. ``root`` is where ``etc`` and ``proc`` are."""
-    release = os_release(_text(root / "etc/os-release"))
-    cpuinfo = _text(root / "proc/cpuinfo")
+    release = os_release(kernel_files.text(root / "etc/os-release"))
+    cpuinfo = kernel_files.text(root / "proc/cpuinfo")
     return Host(
         os_id=release.get("ID", ""),
         os_version=release.get("VERSION_ID", ""),
         os_codename=release.get("VERSION_CODENAME", ""),
         arch=architecture(machine or platform.machine()),
         cpu_flags=cpu_flags(cpuinfo),
-        nvidia_driver=driver_version(_text(root / "proc/driver/nvidia/version")),
+        nvidia_driver=driver_version(kernel_files.text(root / "proc/driver/nvidia/version")),
         cpu_model=cpu_model(cpuinfo),
         cpu_threads=cpu_threads(cpuinfo),
         numa_nodes=numa.read(root),
@@ -106,10 +106,3 @@ def _first(cpuinfo: str, *keys: str) -> str:
         if colon and key.strip() in keys:
             return value.strip()
     return ""
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
-        return ""

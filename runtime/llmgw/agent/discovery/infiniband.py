@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from llmgw.agent.discovery import kernel_files
 from llmgw.errors import DiscoveryFailed
 
 
@@ -103,8 +104,8 @@ def _hca(folder: Path) -> Hca | None:
         name=folder.name,
         ports=tuple(_ports(folder / "ports", numbers)),
         pci_addr=device.resolve().name if device.exists() else "",
-        numa_node=_numa_node(device),
-        firmware_version=_line(folder / "fw_ver"),
+        numa_node=kernel_files.numa_node(device),
+        firmware_version=kernel_files.line(folder / "fw_ver"),
         interfaces=_interfaces(device / "net"),
     )
 
@@ -114,13 +115,13 @@ def _ports(folder: Path, numbers: list[int]) -> Iterator[HcaPort]:
         port = folder / str(number)
         yield HcaPort(
             num=number,
-            state=state_word(_line(port / "state")),
-            phys_state=state_word(_line(port / "phys_state")),
-            rate_gbps=rate(_line(port / "rate")),
-            link_layer=_line(port / "link_layer"),
-            gid_prefix=gid_prefix(_line(port / "gids" / "0")),
-            lid=local_id(_line(port / "lid")),
-            sm_lid=local_id(_line(port / "sm_lid")),
+            state=state_word(kernel_files.line(port / "state")),
+            phys_state=state_word(kernel_files.line(port / "phys_state")),
+            rate_gbps=rate(kernel_files.line(port / "rate")),
+            link_layer=kernel_files.line(port / "link_layer"),
+            gid_prefix=gid_prefix(kernel_files.line(port / "gids" / "0")),
+            lid=local_id(kernel_files.line(port / "lid")),
+            sm_lid=local_id(kernel_files.line(port / "sm_lid")),
         )
 
 
@@ -129,16 +130,3 @@ def _interfaces(folder: Path) -> tuple[str, ...]:
         return tuple(sorted(interface.name for interface in folder.iterdir()))
     except OSError:
         return ()
-
-
-def _numa_node(device: Path) -> int | None:
-    """The kernel writes -1 where it knows none."""
-    number = local_id(_line(device / "numa_node"))
-    return number if number is not None and number >= 0 else None
-
-
-def _line(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace").strip()
-    except OSError:
-        return ""

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from llmgw.agent.discovery import kernel_files
+
 MEMINFO = Path("/proc/meminfo")
 
 
 def total_mb(meminfo: Path = MEMINFO) -> int | None:
     """``MemTotal`` in MiB, absent when it cannot be read: then it bounds nothing."""
-    try:
-        return parse(meminfo.read_text(errors="replace"))
-    except OSError:
-        return None
+    return parse(kernel_files.text(meminfo))
 
 
 def parse(text: str) -> int | None:

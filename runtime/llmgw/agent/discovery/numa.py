@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from llmgw.agent.discovery import bus_ids, memory
+from llmgw.agent.discovery import bus_ids, kernel_files, memory
 from llmgw.domain.nodes import NumaNode
 
 _NODES = "sys/devices/system/node"
@@ -22,18 +22,17 @@ def read(root: Path) -> tuple[NumaNode, ...]:
 
 
 def of_device(root: Path, bus_id: str) -> int | None:
-    """The node that a card is near to; the kernel writes -1 where it knows none."""
+    """The node that a card is near to, where the kernel knows one."""
     if not bus_id:
         return None
-    text = _text(root / _DEVICES / bus_ids.of_sysfs(bus_id) / "numa_node").strip()
-    return int(text) if text.isdecimal() else None
+    return kernel_files.numa_node(root / _DEVICES / bus_ids.of_sysfs(bus_id))
 
 
 def _node(folder: Path, number: int) -> NumaNode:
     return NumaNode(
         number=number,
-        cpus=_text(folder / "cpulist").strip(),
-        memory_total_mb=memory.parse(_unprefixed(_text(folder / "meminfo"), number)),
+        cpus=kernel_files.line(folder / "cpulist"),
+        memory_total_mb=memory.parse(_unprefixed(kernel_files.text(folder / "meminfo"), number)),
     )
 
 
@@ -42,10 +41,3 @@ def _unprefixed(meminfo: str, number: int) -> str:
     return "\n".join(
         line.strip().removeprefix(f"Node {number}").strip() for line in meminfo.splitlines()
     )
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
-        return ""
