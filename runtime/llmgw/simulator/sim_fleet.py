@@ -16,7 +16,7 @@ from typing import Self
 
 from llmgw.agent.session import SessionSettings
 from llmgw.domain.nodes import NodeFacts
-from llmgw.kit import logs
+from llmgw.kit import logs, offloading
 from llmgw.kit.clock import Clock, SystemClock
 from llmgw.kit.tasks import Tasks
 from llmgw.simulator import census, machines, mishaps, passports
@@ -137,8 +137,12 @@ class SimFleet:
         self._folder = tempfile.TemporaryDirectory(prefix="llmgw-simulated-")
         out, clock = Path(self._folder.name), self._clock
         self._on_event(f"{len(node_ids)} certificates are signed by {self._plan.ca}")
-        sign = functools.partial(passports.issue, directory=self._plan.ca, out=out, clock=clock)
-        return {node_id: await _signed(sign, node_id) for node_id in node_ids}
+        issue = functools.partial(passports.issue, directory=self._plan.ca, out=out, clock=clock)
+        # Waited for also when this is cancelled: the folder must not go while a key is written.
+        return {
+            node_id: await offloading.to_the_end(functools.partial(issue, node_id))
+            for node_id in node_ids
+        }
 
     def _forget_keys(self) -> None:
         if self._folder is not None:
@@ -204,13 +208,3 @@ class SimFleet:
 
     async def _until(self, after_s: float) -> None:
         await asyncio.sleep(max(0.0, after_s - self.age_s))
-
-
-async def _signed(sign: Callable[[str], passports.Passport], node_id: str) -> passports.Passport:
-    """Sign beside the loop; also when cancelled it is waited for, because it writes files."""
-    signing = asyncio.ensure_future(asyncio.to_thread(sign, node_id))
-    try:
-        return await asyncio.shield(signing)
-    except asyncio.CancelledError:
-        await asyncio.wait({signing})
-        raise
