@@ -85,6 +85,7 @@ class UpstreamConnection:
     __slots__ = (
         "_begun_head",
         "_head_receiver",
+        "_interim_bytes",
         "_is_paused",
         "_keeper",
         "_keeps_open",
@@ -101,6 +102,7 @@ class UpstreamConnection:
         self._receiver: BodyReceiver | None = None
         self._head_receiver: Receiver | None = None
         self._begun_head = b""
+        self._interim_bytes = 0
         self._keeps_open = False
         self._is_paused = False
         self.framing: Framing | None = None
@@ -112,6 +114,7 @@ class UpstreamConnection:
         """Write one request; its answer goes to ``receiver``."""
         self._receiver = self._head_receiver = receiver
         self.has_bytes = False
+        self._interim_bytes = 0
         self._transport.write(request)
 
     def hand_over(self, receiver: BodyReceiver) -> None:
@@ -215,6 +218,10 @@ class UpstreamConnection:
                 return
             if head.status >= 200:
                 self._begin_body(receiver, head, data)
+                return
+            self._interim_bytes += end
+            if self._interim_bytes > _MAX_HEAD_BYTES:
+                self._fail("the engine sends interim heads without end")
                 return
         self._begun_head = data
         self._head_receiver = receiver

@@ -26,6 +26,7 @@ FAILURES = {
     "sends two lengths": (head(200, "Content-Length: 1", "Content-Length: 2") + b"a", Do.HOLD),
     "sends an unasked coding": (head(200, "Transfer-Encoding: gzip"), Do.HOLD),
     "sends an endless head": (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 20000, Do.HOLD),
+    "sends interim heads without end": (head(102, reason="Processing") * 3000, Do.HOLD),
     "switches protocols": (head(101, "Upgrade: x", "Connection: upgrade"), Do.HOLD),
     "closes after the head": (BEGUN, Do.CLOSE),
     "resets after the head": (BEGUN, Do.RESET),
