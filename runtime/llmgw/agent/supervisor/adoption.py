@@ -19,6 +19,7 @@ from llmgw.agent.supervisor import workdir
 from llmgw.agent.supervisor.kinship import Identity
 from llmgw.domain.names import SHARD_ID
 from llmgw.domain.replicas import LaunchProfile, ShardSpec
+from llmgw.errors import EngineFailed
 from llmgw.kit import logs
 
 _log = logs.get(__name__)
@@ -47,7 +48,7 @@ class Record:
 
 
 class StateFile:
-    """The file of one living shard; an engine is worth more than its file, so failures are told."""
+    """The file of one living shard; an engine that runs is worth more than its file."""
 
     def __init__(self, path: Path, record: Record) -> None:
         """Nothing is written yet."""
@@ -58,6 +59,19 @@ class StateFile:
     def mark(self) -> str:
         """What every process of the shard carries in its environment."""
         return str(self._path)
+
+    def begin(self) -> None:
+        """Write it for the first time, before any process: ``EngineFailed`` where that fails.
+
+        Without a file no later agent would know what to end.
+        """
+        try:
+            save(self._path, self.record)
+        except OSError as error:
+            raise EngineFailed(
+                f"{self._path} cannot be written ({error.strerror}), and without it no engine is "
+                "started; make room there, or set supervisor.work_dir"
+            ) from error
 
     def save(self, **changes: Any) -> None:
         """Replace fields of the record, on disk before the next step is taken."""

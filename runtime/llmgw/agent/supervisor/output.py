@@ -6,6 +6,7 @@ comes back. ``supervisor`` trims and forgets; ``shard`` reads tails into reports
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -118,12 +119,36 @@ def _predecessor(path: Path) -> Path:
     return path.with_name(path.name + ".1")
 
 
+def _beside(path: Path) -> Path:
+    """The next predecessor while it is written."""
+    return path.with_name(path.name + ".1.new")
+
+
 def _roll(path: Path, *, max_bytes: int) -> None:
-    moved = path.with_name(path.name + ".1.new")
+    try:
+        _move(path, max_bytes=max_bytes)
+    except OSError as error:
+        _beside(path).unlink(missing_ok=True)
+        if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+            raise
+        _cut(path)
+
+
+def _move(path: Path, *, max_bytes: int) -> None:
+    moved = _beside(path)
     with path.open("r+b") as source, moved.open("wb") as copy:
         source.seek(max(0, source.seek(0, os.SEEK_END) - max_bytes))
         for _ in range(_CATCH_UP_ROUNDS):
             shutil.copyfileobj(source, copy, _COPY_BYTES)
+            copy.flush()
         # The writer appends, so it goes on at the new beginning and leaves no hole.
         os.ftruncate(source.fileno(), 0)
     moved.rename(_predecessor(path))
+
+
+def _cut(path: Path) -> None:
+    """What may have filled the disk makes room first; only its newest lines are kept."""
+    newest = _last_bytes(path, _MAX_READ_BYTES)
+    _predecessor(path).unlink(missing_ok=True)
+    os.truncate(path, 0)
+    _predecessor(path).write_bytes(newest)

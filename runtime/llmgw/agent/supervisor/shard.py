@@ -140,7 +140,7 @@ class SupervisedShard:
         if not commands:
             raise Invalid(f"shard {self.spec.shard_id} has no command to start")
         self._handling = handling
-        self._file.save()
+        self._file.begin()
         try:
             if handling.check is not None:
                 port_owner.check_port_free(handling.check)

@@ -226,7 +226,12 @@ class Supervisor:
             await asyncio.sleep(_TRIM_INTERVAL_S)
 
     def _trim_all(self) -> None:
-        for shard_id in self.log_sources():
+        try:
+            shard_ids = self.log_sources()
+        except OSError as error:
+            _log.warning("output_not_trimmed", error=str(error))
+            return
+        for shard_id in shard_ids:
             try:
                 self._output(shard_id).trim(max_bytes=self._around.settings.max_log_bytes)
             except OSError as error:
