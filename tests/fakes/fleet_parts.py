@@ -38,9 +38,13 @@ class FakeLeadership:
     def __init__(self, *, leads=True, term=0):
         self.leads = leads
         self.number = term
+        self.terms_heard = []
 
     def is_leader(self):
         return self.leads
 
     def term(self):
         return self.number
+
+    def heard(self, term):
+        self.terms_heard.append(term)

@@ -29,12 +29,16 @@ _NOW_MS = {
 
 _TAKE = """
 INSERT INTO leases AS held (name, owner, term, address, expires_at)
-VALUES (:name, :owner, 1, :address, {now} + :ttl_ms)
+VALUES (:name, :owner, :above + 1, :address, {now} + :ttl_ms)
 ON CONFLICT (name) DO UPDATE SET
   owner = excluded.owner,
   address = excluded.address,
   expires_at = excluded.expires_at,
-  term = held.term + CASE WHEN held.owner = excluded.owner THEN 0 ELSE 1 END
+  term = CASE
+    WHEN held.term <= :above THEN excluded.term
+    WHEN held.owner = excluded.owner THEN held.term
+    ELSE held.term + 1
+  END
 WHERE held.owner = excluded.owner OR held.expires_at <= {now} OR :has_lock
 RETURNING owner, term, address, expires_at - {now} AS left_ms
 """
@@ -54,9 +58,12 @@ class LeasesRepo:
         path = database.address.path
         self._lock = None if path is None else FileLock(path.with_name(f"{path.name}.lock"))
 
-    async def take(self, *, owner: str, address: str, ttl_s: float) -> Lease | None:
+    async def take(
+        self, *, owner: str, address: str, ttl_s: float, above_term: int = 0
+    ) -> Lease | None:
         """Take or renew it, then tell who holds it: ``owner`` itself, or another one.
 
+        A term that is taken is above ``above_term``, whatever this store remembers.
         ``None`` where no one is known to hold it and it could not be taken.
         """
         has_lock = self._lock is not None and self._lock.take()
@@ -66,6 +73,7 @@ class LeasesRepo:
             "owner": owner,
             "address": address,
             "ttl_ms": round(ttl_s * 1000),
+            "above": above_term,
             "has_lock": has_lock,
         }
 

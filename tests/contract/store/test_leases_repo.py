@@ -75,6 +75,13 @@ async def test_releasing_what_is_somebody_else_s_changes_nothing(rivals):
     assert told.owner == "a"
 
 
+async def test_a_term_is_above_the_one_that_was_asked_for(store):
+    take = store.leases.take
+    assert (await take(owner="a", address="", ttl_s=LONG_S, above_term=4)).term == 5
+    assert (await take(owner="a", address="", ttl_s=LONG_S, above_term=4)).term == 5
+    assert (await take(owner="a", address="", ttl_s=LONG_S, above_term=9)).term == 10
+
+
 async def test_of_forty_racing_takers_one_wins(address, opened):
     stores = [await opened(address) for _ in range(8)]
     racers = [LeasesRepo(store.database) for store in stores for _ in range(5)]

@@ -38,3 +38,7 @@ class Leadership(Protocol):
     def term(self) -> int:
         """The leader's term, which every order carries; 0 where no terms are kept."""
         ...
+
+    def heard(self, term: int) -> None:
+        """A node has seen this term; one above our own says that another has led since."""
+        ...

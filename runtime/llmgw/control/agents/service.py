@@ -134,6 +134,7 @@ class AgentService(agent_pb2_grpc.AgentServiceServicer):
 
     def _check_term(self, register: pb.Register) -> None:
         own = self._leadership.term()
+        self._leadership.heard(register.term)
         if 0 < own < register.term:
             raise Standby(
                 f"this control plane is a standby: it leads in term {own}, and node "
