@@ -10,7 +10,7 @@ from llmgw.api.ports import Control
 from llmgw.domain import summaries
 from llmgw.domain.catalog import Scaling
 from llmgw.domain.deeds import Deed
-from llmgw.domain.nodes import Fabric, Host, LocalWeights, NodeTarget, Storage
+from llmgw.domain.nodes import Fabric, Host, LocalWeights, NodeTarget, Storage, never_registered
 from llmgw.domain.replicas import FetchProgress, ReplicaState, ShardState
 from llmgw.domain.views import (
     ChosenPlacement,
@@ -270,7 +270,7 @@ class FakeFleet:
                 )
                 self.node_views = [flagged if v is view else v for v in self.node_views]
                 return flagged
-        raise Unknown(f"no node {node_id!r} has ever registered here")
+        raise never_registered(node_id)
 
     def forget_node(self, node_id: str) -> None:
         for view in self.node_views:
@@ -279,7 +279,7 @@ class FakeFleet:
             if view.node_id == node_id:
                 self.node_views = [v for v in self.node_views if v is not view]
                 return
-        raise Unknown(f"no node {node_id!r} has ever registered here")
+        raise never_registered(node_id)
 
     def become_ready(self, name: str) -> None:
         """The model's replicas come up."""

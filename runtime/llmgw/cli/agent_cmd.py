@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from llmgw.cli import settings_files
 from llmgw.cli.engine_check_cmd import engine_check
 from llmgw.cli.inventory_cmd import inventory
 from llmgw.config import loading, sources
@@ -13,15 +14,9 @@ from llmgw.kit import logs
 from llmgw.serve import agent as agents
 from llmgw.serve import loops
 
-DEFAULT_CONFIG = Path("/etc/llmgw/agent.yaml")
-
 
 @click.group(invoke_without_command=True)
-@click.option(
-    "--config",
-    type=click.Path(path_type=Path),
-    help=f"The agent's settings.  [default: {DEFAULT_CONFIG} where there is one]",
-)
+@settings_files.option(settings_files.AGENT, whose="The agent's")
 @click.option("--server", help="Agent port of the control plane, host:7443.")
 @click.option("--node-id", help="The node's name.")
 @click.option("--mgmt-addr", help="Address on which engines listen.")
@@ -42,7 +37,7 @@ def agent(
     if ctx.invoked_subcommand is not None:
         return
     environ = sources.environment()
-    file = config or (DEFAULT_CONFIG if DEFAULT_CONFIG.is_file() else None)
+    file = settings_files.chosen(config, usual=settings_files.AGENT)
     written = {"server": server, "node_id": node_id, "mgmt_addr": mgmt_addr}
     given = {key: value for key, value in written.items() if value is not None}
     settings = loading.load_agent(file, environ=environ, overrides=given)

@@ -9,7 +9,7 @@ import click
 
 from llmgw.agent.engines import help_asking, option_check, registry
 from llmgw.agent.engines.contract import Checkable
-from llmgw.cli import screens
+from llmgw.cli import screens, settings_files
 from llmgw.cli.failures import ExitCode
 from llmgw.cli.screens import Column, Row
 from llmgw.config import loading, sources
@@ -23,7 +23,6 @@ from llmgw.config.settings import (
 from llmgw.domain.engine_checks import EngineCheck, ProgramCheck
 from llmgw.errors import Invalid
 
-_DEFAULT_CONFIG = Path("/etc/llmgw/agent.yaml")
 _LISTEN = "192.0.2.1"
 """Any address will do: nothing is started."""
 
@@ -36,11 +35,7 @@ _COLUMNS = (
 
 @click.command("engine-check")
 @click.argument("engine")
-@click.option(
-    "--config",
-    type=click.Path(path_type=Path),
-    help=f"The agent's settings.  [default: {_DEFAULT_CONFIG} where there is one]",
-)
+@settings_files.option(settings_files.AGENT, whose="The agent's")
 @click.option("--bin", "program", metavar="PATH", help="Another program than the agent's.")
 @click.option(
     "--help-output",
@@ -64,7 +59,7 @@ def engine_check(
     code 7 when an option is missing or takes other values.
     """
     environ = sources.environment()
-    file = config or (_DEFAULT_CONFIG if _DEFAULT_CONFIG.is_file() else None)
+    file = settings_files.chosen(config, usual=settings_files.AGENT)
     settings = loading.load_agent(file, environ=environ, needs_server=False)
     if program:
         settings = _started_by(settings, engine, program)

@@ -11,7 +11,7 @@ from llmgw.agent.discovery.fabrics import FabricCheck
 from llmgw.agent.discovery.findings import Hardware
 from llmgw.agent.discovery.infiniband import Hca
 from llmgw.agent.stocktaking import Inventory
-from llmgw.cli import figures, screens
+from llmgw.cli import figures, screens, settings_files
 from llmgw.cli.failures import ExitCode
 from llmgw.cli.screens import Column, Row, Screen
 from llmgw.config import loading, sources
@@ -19,7 +19,6 @@ from llmgw.domain.nodes import Gpu, Host, InstallState, LocalWeights, Storage
 
 _MEBIBYTE = 1024 * 1024
 _SEVERAL = 2
-_DEFAULT_CONFIG = Path("/etc/llmgw/agent.yaml")
 
 _GPUS = (
     Column("GPU"),
@@ -50,11 +49,7 @@ _WEIGHTS = (Column("WEIGHTS", is_whole=True), Column("SIZE", is_whole=True), Col
 
 
 @click.command()
-@click.option(
-    "--config",
-    type=click.Path(path_type=Path),
-    help=f"The agent's settings.  [default: {_DEFAULT_CONFIG} where there is one]",
-)
+@settings_files.option(settings_files.AGENT, whose="The agent's")
 @click.option("--json", "is_json", is_flag=True, help="One JSON document, for programs.")
 @click.pass_context
 def inventory(ctx: click.Context, *, config: Path | None, is_json: bool) -> None:
@@ -63,7 +58,7 @@ def inventory(ctx: click.Context, *, config: Path | None, is_json: bool) -> None
     Needs no control plane. The exit code is 1 when a part could not be read; the rest is shown.
     """
     environ = sources.environment()
-    file = config or (_DEFAULT_CONFIG if _DEFAULT_CONFIG.is_file() else None)
+    file = settings_files.chosen(config, usual=settings_files.AGENT)
     settings = loading.load_agent(file, environ=environ, needs_server=False)
     found = stocktaking.take(settings, environ=environ)
     screen = screens.standard()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from llmgw.cli import settings_files
 from llmgw.cli.server_init_cmd import init
 from llmgw.config import loading, sources
 from llmgw.config.settings import ServerSettings
@@ -16,15 +17,9 @@ from llmgw.kit import logs, openfiles
 from llmgw.serve import loops
 from llmgw.serve import server as servers
 
-DEFAULT_CONFIG = Path("/etc/llmgw/server.yaml")
-
 
 @click.group(invoke_without_command=True, commands=[init])
-@click.option(
-    "--config",
-    type=click.Path(path_type=Path),
-    help=f"The server's settings.  [default: {DEFAULT_CONFIG} where there is one]",
-)
+@settings_files.option(settings_files.SERVER, whose="The server's")
 @click.option(
     "--endpoint",
     "endpoints",
@@ -52,7 +47,7 @@ def server(
     if ctx.invoked_subcommand == init.name:
         return  # it makes the settings
     environ = sources.environment()
-    file = config or (DEFAULT_CONFIG if DEFAULT_CONFIG.is_file() else None)
+    file = settings_files.chosen(config, usual=settings_files.SERVER)
     overrides = {
         "listen": listen,
         "admin_listen": admin_listen,

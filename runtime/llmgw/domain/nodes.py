@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from llmgw.domain.work import ShardWork
+from llmgw.errors import Unknown
 
 FOREIGN_MEMORY_MIB = 512
 """More memory than this on an unallocated card is somebody else's; below it is the driver's own."""
@@ -243,6 +244,13 @@ _NOT_MODELS = frozenset({"sxm4", "sxm5", "pcie"})
 
 
 @functools.lru_cache(maxsize=1024)
+def never_registered(node_id: str) -> Unknown:
+    """The error for a name that no agent has ever come with."""
+    return Unknown(
+        f"no node {node_id!r} has ever registered here; 'llmgw ctl nodes' lists those that have"
+    )
+
+
 def gpu_class(*, name: str, memory_total_mib: int | None) -> str:
     """The class of a card: ``NVIDIA H100 80GB HBM3`` with 81559 MiB is ``h100-80g``.
 

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Query
 
 from llmgw.api.deps import Flags, Fleet
 from llmgw.api.schemas.node import NodeOut, NodesOut, NodeStateIn
+from llmgw.domain.nodes import never_registered
 from llmgw.domain.views import NodeView
-from llmgw.errors import Unknown
 
 router = APIRouter(tags=["nodes"])
 
@@ -45,7 +45,7 @@ async def node(fleet: Fleet, node_id: str) -> NodeOut:
     for view in fleet.nodes():
         if view.node_id == node_id:
             return NodeOut.model_validate(view)
-    raise Unknown(f"no node {node_id!r} has ever registered here")
+    raise never_registered(node_id)
 
 
 @router.post("/nodes/{node_id}/state")

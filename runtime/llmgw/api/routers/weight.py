@@ -6,7 +6,7 @@ A node decides for each path; one that its shards use, or that no agent fetched,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from fastapi import APIRouter
 
@@ -14,8 +14,9 @@ from llmgw.api.deps import Downloads, Fleet
 from llmgw.api.ports import FleetViews, NodeDownloads
 from llmgw.api.schemas.weight import CollectIn, OrphansOut, RemovalsOut
 from llmgw.domain import weights
-from llmgw.domain.views import OrphanView, RemovalView
-from llmgw.errors import LlmgwError, Unknown
+from llmgw.domain.nodes import never_registered
+from llmgw.domain.views import NodeView, OrphanView, RemovalView
+from llmgw.errors import LlmgwError
 
 router = APIRouter(tags=["weights"])
 
@@ -40,18 +41,17 @@ async def collect(fleet: Fleet, downloads: Downloads, wanted: CollectIn) -> Remo
 def _orphans(fleet: FleetViews, *, node_id: str | None) -> list[OrphanView]:
     nodes = [node for node in fleet.nodes() if node_id in {None, node.node_id}]
     if node_id is not None and not nodes:
-        raise Unknown(f"no node {node_id!r} has ever registered here")
+        raise never_registered(node_id)
     # All of the catalog, or the weights of a model that is left out would count as nobody's.
     sources = [model.source for model in fleet.models()]
-    return [
-        OrphanView(
-            node_id=node.node_id, path=path, size_bytes=one.size_bytes, is_shared=one.is_shared
-        )
-        for node in nodes
-        for path in weights.orphans((found.path for found in node.weights), sources)
-        for one in node.weights
-        if one.path == path
-    ]
+    return [orphan for node in nodes for orphan in _orphans_of(node, sources)]
+
+
+def _orphans_of(node: NodeView, sources: Sequence[str]) -> Iterator[OrphanView]:
+    found = {one.path: one for one in node.weights}
+    for path in weights.orphans(found, sources):
+        one = found[path]
+        yield OrphanView(node.node_id, path, one.size_bytes, is_shared=one.is_shared)
 
 
 async def _removals(

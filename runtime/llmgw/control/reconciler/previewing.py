@@ -14,7 +14,7 @@ from llmgw.control.reconciler import deciding, gates, telling, wanting
 from llmgw.control.reconciler.foreseeing import World
 from llmgw.domain import catalog_rules
 from llmgw.domain.catalog import Model, Scaling
-from llmgw.domain.nodes import Liveness, Node, NodeTarget
+from llmgw.domain.nodes import Liveness, Node, NodeTarget, never_registered
 from llmgw.domain.replicas import ReplicaState
 from llmgw.domain.snapshots import Snapshot
 from llmgw.domain.views import ModelOutlook, OutlookView, PlanView
@@ -132,9 +132,7 @@ def _serving(snapshot: Snapshot) -> Mapping[str, int]:
 def _node(snapshot: Snapshot, node_id: str) -> Node:
     node = snapshot.cluster.nodes.get(node_id)
     if node is None:
-        raise Unknown(
-            f"no node {node_id!r} has ever registered here; 'llmgw ctl nodes' lists those that have"
-        )
+        raise never_registered(node_id)
     return node
 
 

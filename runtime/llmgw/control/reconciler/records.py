@@ -14,10 +14,17 @@ from llmgw.control.reconciler import adopting, reporting
 from llmgw.control.reconciler.ports import CatalogSource
 from llmgw.control.reconciler.working import WorkBook, WorkSeen
 from llmgw.domain import names
-from llmgw.domain.nodes import HeartbeatFacts, Liveness, Node, NodeFacts, NodeTarget
+from llmgw.domain.nodes import (
+    HeartbeatFacts,
+    Liveness,
+    Node,
+    NodeFacts,
+    NodeTarget,
+    never_registered,
+)
 from llmgw.domain.replicas import PORT_IN_USE, ReplicaState, RunningShard, ShardReport
 from llmgw.domain.snapshots import Bounds, Cluster
-from llmgw.errors import Conflict, Unknown
+from llmgw.errors import Conflict
 from llmgw.kit import logs
 from llmgw.kit.clock import Clock
 
@@ -182,7 +189,7 @@ class Records:
     def _node(self, node_id: str) -> Node:
         node = self.cluster.nodes.get(node_id)
         if node is None:
-            raise Unknown(f"no node {node_id!r} has ever registered here")
+            raise never_registered(node_id)
         return node
 
     def excuse(self, *, stalled_s: float, now: float) -> None:
