@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets as randomness
 from urllib.parse import urlsplit
 
@@ -18,7 +17,7 @@ from llmgw.cli import bench_showing, screens
 from llmgw.cli.bench_progress import BenchProgress
 from llmgw.cli.failures import ExitCode
 from llmgw.cli.params import DURATION
-from llmgw.config import secrets
+from llmgw.config import secrets, sources
 
 _AFTER_LEVEL = 10
 _LONGEST_S = 60.0
@@ -122,7 +121,7 @@ def bench(
         Target(
             url=_base(url),
             model=model,
-            api_key=secrets.resolve(key, environ=os.environ),
+            api_key=secrets.resolve(key, environ=sources.environment()),
             metrics_url=metrics_url,
         ),
         Load(

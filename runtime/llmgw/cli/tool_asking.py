@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import httpx
@@ -111,12 +111,11 @@ class ToolChecks:
         reply = self._whole(messages=[_FOR_JSON], response_format=response_format)
         return tool_verdicts.is_json(name, reply, keys=keys)
 
-    def _asked(self, name: str, question: Any, *given: Any) -> Verdict:
+    def _asked(self, name: str, question: Callable[..., Verdict], *given: object) -> Verdict:
         try:
-            verdict: Verdict = question(name, *given)
+            return question(name, *given)
         except _Refused as error:
             return self._refused(name, error)
-        return verdict
 
     def _refused(self, name: str, error: _Refused) -> Verdict:
         return tool_verdicts.refused(

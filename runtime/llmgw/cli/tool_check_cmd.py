@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from dataclasses import asdict
 
 import click
@@ -13,7 +12,7 @@ from llmgw.cli.asking import Asking, asks
 from llmgw.cli.failures import ExitCode
 from llmgw.cli.screens import Column, Row
 from llmgw.cli.tool_asking import ANSWER_TIMEOUT_S, ToolChecks
-from llmgw.config import secrets
+from llmgw.config import secrets, sources
 from llmgw.errors import LlmgwError
 
 DEFAULT_GATEWAY_URL = "http://127.0.0.1:8080"
@@ -49,7 +48,7 @@ def tool_check(asking: Asking, *, model: str, url: str, key: str, engine: str | 
     text instead tells which --tool-call-parser of vLLM or SGLang would have read it. Exit code 7
     when an answer is not as it must be.
     """
-    secret = secrets.resolve(key, environ=os.environ)
+    secret = secrets.resolve(key, environ=sources.environment())
     headers = {"authorization": f"Bearer {secret}"} if secret else {}
     base = url.rstrip("/").removesuffix("/v1")
     with httpx.Client(
