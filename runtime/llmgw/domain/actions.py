@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from llmgw.domain.nodes import Liveness
 from llmgw.domain.replicas import Replica, ShardSpec
-from llmgw.domain.snapshots import Failures
+from llmgw.domain.snapshots import Failures, Reservation
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,39 @@ class Drain:
     """Send a replica no new work, and let go what it does."""
 
     replica_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """Drain an idle replica, so that another model has room, and keep that room for it."""
+
+    replica_id: str
+    reservation: Reservation
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unreserve:
+    """Keep room for a model no longer."""
+
+    model: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class HaltRoll:
+    """Replace no more replicas of a model, and leave as they are those that still serve."""
+
+    model: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndRoll:
+    """All replicas of a model are of the present profile."""
+
+    model: str
     reason: str
 
 
@@ -128,6 +161,10 @@ Action: TypeAlias = (
     | LoseShards
     | MarkFailed
     | Drain
+    | Evict
+    | Unreserve
+    | HaltRoll
+    | EndRoll
     | Move
     | Stay
     | StopShards

@@ -41,6 +41,18 @@ class Bounds:
     """A replica that has made no progress for so long is given up."""
     avoid_s: float = 600.0
     """How long a node where a model failed is its last choice, and a stranger's port is left."""
+    max_unavailable: int = 1
+    """How many replicas of one model may be under replacement at a time."""
+    min_residency_s: float = 300.0
+    """A replica that serves for less than this is not stopped to make room for another model."""
+    evict_idle_after_s: float = 60.0
+    """Nor is one that was used within this time."""
+    reserve_s: float = 60.0
+    """How long the room that was made is kept for the model that it was made for."""
+    unwanted_after_s: float = 60.0
+    """A load that nobody has waited for in this time may be given up."""
+    canary_s: float = 60.0
+    """How long the first replica of a changed profile serves before the others follow it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +75,38 @@ class Failures:
     by_profile: Mapping[str, int] = field(default_factory=dict)
     by_node: Mapping[str, float] = field(default_factory=dict)
     """When it failed last on each node."""
+    profile_fp: str = ""
+    """The version of the profile that failed last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Room that is made for a model, and kept from all others until ``until_at``.
+
+    ``victims`` are stopped one after the other to make it; each node of ``gpus_by_node`` keeps
+    these cards, and the memory and disk that one shard is to claim.
+    """
+
+    model: str
+    victims: tuple[str, ...]
+    gpus_by_node: Mapping[str, tuple[int, ...]]
+    until_at: float
+    memory_gb: float = 0.0
+    disk_gb: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Roll:
+    """A model whose replicas of an older profile are being replaced, one after the other.
+
+    ``halted`` says why it went no further; then all that still serves stays as it is.
+    """
+
+    model: str
+    begun_at: float
+    may_interrupt: bool = False
+    """Where there is no room for both, the old one goes before the new one serves."""
+    halted: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +123,10 @@ class Cluster:
     blocked_ports: Mapping[tuple[str, int], float] = field(default_factory=dict)
     load_times: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """How many seconds the last start of each model and profile took, as far as it was seen."""
+    reservations: Mapping[str, Reservation] = field(default_factory=dict)
+    """By the model that they are for."""
+    rolls: Mapping[str, Roll] = field(default_factory=dict)
+    """By model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +152,10 @@ class Snapshot:
     """Since when each model has had fewer replicas than are wanted."""
     asked: frozenset[str] = frozenset()
     """Models that requests wait for, or have used just now."""
+    asked_at: Mapping[str, float] = field(default_factory=dict)
+    """When each model was last asked for; absent where that was long ago or never."""
+    watched_since: Mapping[str, float] = field(default_factory=dict)
+    """Since when the gateways have told of each replica without a break."""
     traffic: Traffic = field(default_factory=Traffic)
     draining_inflight: Mapping[str, int] = field(default_factory=dict)
     """Requests under way at each replica of which all gateways know that it drains."""

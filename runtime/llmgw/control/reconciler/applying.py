@@ -15,8 +15,11 @@ from llmgw.control.reconciler.ports import Dispatcher
 from llmgw.domain.actions import (
     Action,
     Drain,
+    EndRoll,
+    Evict,
     ExpireNode,
     ForgetFailures,
+    HaltRoll,
     LoseShards,
     MarkFailed,
     Move,
@@ -26,6 +29,7 @@ from llmgw.domain.actions import (
     Stay,
     StopShards,
     StopStray,
+    Unreserve,
 )
 from llmgw.domain.replicas import PORT_IN_USE, Replica, ShardSpec
 from llmgw.domain.snapshots import Cluster
@@ -56,7 +60,7 @@ class Applier:
                 return self._start(cluster, action.node_id, action.spec, now=now)
             case StopShards():
                 self._stop(before.replicas[action.replica_id], action)
-            case Drain():
+            case Drain() | Evict():
                 self._drain(before.replicas[action.replica_id])
             case StopStray():
                 self._send_stop(action.node_id, action.shard_id)
@@ -68,6 +72,9 @@ class Applier:
                 | Stay()
                 | Release()
                 | ForgetFailures()
+                | Unreserve()
+                | HaltRoll()
+                | EndRoll()
             ):
                 pass
         return cluster
@@ -134,10 +141,15 @@ def is_still_right(cluster: Cluster, action: Action, *, now: float) -> bool:
             return (action.node_id, action.shard_id) in cluster.strays
         case ForgetFailures():
             return action.model in cluster.failures
+        case Unreserve():
+            return action.model in cluster.reservations
+        case HaltRoll() | EndRoll():
+            return action.model in cluster.rolls
         case (
             LoseShards()
             | MarkFailed()
             | Drain()
+            | Evict()
             | Move()
             | Stay()
             | StopShards()
@@ -181,15 +193,14 @@ def _note(action: Action) -> None:
                 nodes=" ".join(s.node_id for s in replica.shards),
                 pool=replica.pool,
             )
-        case MarkFailed() if PORT_IN_USE in action.reason:
-            _log.info("port_avoided", replica=action.replica_id, reason=action.reason)
         case MarkFailed():
-            failures = action.failures
-            _log.warning(
-                "replica_failed",
+            _note_failure(action)
+        case Evict():
+            _log.info(
+                "replica_evicted",
                 replica=action.replica_id,
+                room_for=action.reservation.model,
                 reason=action.reason,
-                in_a_row=None if failures is None else failures.count,
             )
         case LoseShards() | Drain() | Move() | Stay() | StopShards() | Release() | ResendStart():
             _log.info(_EVENTS[type(action)], replica=action.replica_id, reason=action.reason)
@@ -197,11 +208,29 @@ def _note(action: Action) -> None:
             _log.info(
                 "stray_stopped", node=action.node_id, shard=action.shard_id, reason=action.reason
             )
-        case ForgetFailures():
-            _log.info("failures_forgotten", model=action.model, reason=action.reason)
+        case HaltRoll():
+            _log.warning("roll_halted", model=action.model, reason=action.reason)
+        case ForgetFailures() | EndRoll() | Unreserve():
+            _log.info(_EVENTS[type(action)], model=action.model, reason=action.reason)
+
+
+def _note_failure(action: MarkFailed) -> None:
+    if PORT_IN_USE in action.reason:
+        _log.info("port_avoided", replica=action.replica_id, reason=action.reason)
+        return
+    failures = action.failures
+    _log.warning(
+        "replica_failed",
+        replica=action.replica_id,
+        reason=action.reason,
+        in_a_row=None if failures is None else failures.count,
+    )
 
 
 _EVENTS: dict[type, str] = {
+    ForgetFailures: "failures_forgotten",
+    EndRoll: "roll_done",
+    Unreserve: "room_given_up",
     LoseShards: "replica_lost_shards",
     Drain: "replica_draining",
     Move: "replica_moving",

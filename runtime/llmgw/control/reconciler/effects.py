@@ -13,8 +13,11 @@ from typing import TypeAlias, TypeVar
 from llmgw.domain.actions import (
     Action,
     Drain,
+    EndRoll,
+    Evict,
     ExpireNode,
     ForgetFailures,
+    HaltRoll,
     LoseShards,
     MarkFailed,
     Move,
@@ -24,12 +27,15 @@ from llmgw.domain.actions import (
     Stay,
     StopShards,
     StopStray,
+    Unreserve,
 )
 from llmgw.domain.nodes import Liveness
 from llmgw.domain.replicas import Replica, Shard, ShardState, Stray
 from llmgw.domain.snapshots import Cluster
 
-OnReplica: TypeAlias = LoseShards | MarkFailed | Drain | Move | Stay | StopShards | ResendStart
+OnReplica: TypeAlias = (
+    LoseShards | MarkFailed | Drain | Evict | Move | Stay | StopShards | ResendStart
+)
 """The actions that change one replica and keep it."""
 
 _K = TypeVar("_K")
@@ -42,8 +48,7 @@ def after(cluster: Cluster, action: Action, *, now: float) -> Cluster:
         case ExpireNode():
             return _expired(cluster, action)
         case Place():
-            placed = action.replica
-            return replace(cluster, replicas={**cluster.replicas, placed.replica_id: placed})
+            return _placed(cluster, action.replica)
         case ForgetFailures():
             return replace(cluster, failures=without(cluster.failures, action.model))
         case StopStray():
@@ -52,7 +57,22 @@ def after(cluster: Cluster, action: Action, *, now: float) -> Cluster:
             return replace(cluster, strays={**cluster.strays, key: told}) if told else cluster
         case Release():
             return released(cluster, action.replica_id)
-        case LoseShards() | MarkFailed() | Drain() | Move() | Stay() | StopShards() | ResendStart():
+        case Unreserve():
+            return replace(cluster, reservations=without(cluster.reservations, action.model))
+        case HaltRoll():
+            return _halted(cluster, action)
+        case EndRoll():
+            return replace(cluster, rolls=without(cluster.rolls, action.model))
+        case (
+            LoseShards()
+            | MarkFailed()
+            | Drain()
+            | Evict()
+            | Move()
+            | Stay()
+            | StopShards()
+            | ResendStart()
+        ):
             return _changed(cluster, action, now=now)
 
 
@@ -70,6 +90,9 @@ def replica_after(replica: Replica, action: OnReplica, *, now: float) -> Replica
             return replace(replica, failed_at=now, failure=action.reason)
         case Drain():
             return replace(replica, drain_since_at=now, drain_reason=action.reason)
+        case Evict():
+            leaving = replace(replica, drain_since_at=now, drain_reason=action.reason)
+            return replace(leaving, evicted_for=action.reservation.model)
         case Move():
             return replace(replica, moving_since_at=now)
         case Stay():
@@ -130,9 +153,28 @@ def _changed(cluster: Cluster, action: OnReplica, *, now: float) -> Cluster:
         return cluster
     changed = replica_after(replica, action, now=now)
     cluster = replace(cluster, replicas={**cluster.replicas, replica.replica_id: changed})
+    if isinstance(action, Evict):
+        kept = {**cluster.reservations, action.reservation.model: action.reservation}
+        return replace(cluster, reservations=kept)
     if isinstance(action, MarkFailed) and action.failures is not None:
         return replace(cluster, failures={**cluster.failures, replica.model: action.failures})
     return cluster
+
+
+def _placed(cluster: Cluster, replica: Replica) -> Cluster:
+    """With its own claims, what was kept for its model is needed no longer."""
+    cluster = replace(cluster, replicas={**cluster.replicas, replica.replica_id: replica})
+    if replica.model not in cluster.reservations:
+        return cluster
+    return replace(cluster, reservations=without(cluster.reservations, replica.model))
+
+
+def _halted(cluster: Cluster, action: HaltRoll) -> Cluster:
+    roll = cluster.rolls.get(action.model)
+    if roll is None:
+        return cluster
+    rolls = {**cluster.rolls, action.model: replace(roll, halted=action.reason)}
+    return replace(cluster, rolls=rolls)
 
 
 def _expired(cluster: Cluster, action: ExpireNode) -> Cluster:
