@@ -1,100 +1,29 @@
-"""Models of several files: from a hub, from a mirror, from plain addresses; whole or not at all."""
+"""Models of several files from a hub: whole or not at all."""
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 
 import pytest
 
 from llmgw.agent.discovery import weights_scan
-from llmgw.agent.weights.fetch_status import FetchState
-from llmgw.agent.weights.fetching import Weights
 from llmgw.agent.weights.retrying import Retries
-from llmgw.config.settings import WeightsSettings
 from llmgw.domain import weights as naming
 from llmgw.errors import Denied, Invalid, Unknown, Unreachable
-from llmgw.kit.backoff import Backoff
-from llmgw.kit.clock import SystemClock
-from tests.fakes.agents import eventually
-from tests.fakes.http_files import Generated, Plain, Reply, serving
-from tests.fakes.hub import COMMIT, Repository, serving_hub
-
-AT_ONCE = Retries(backoff=Backoff(base_s=0.01, max_s=0.02))
-PART = 300_000
-
-
-def body(name, length=PART):
-    return Generated(length, seed=name.encode())
-
-
-def content(made):
-    return b"".join(made.read(at, made.length) for at in range(0, made.length, 1 << 20))
-
-
-CHECKPOINT = {
-    "README.md": Plain(b"# a model"),
-    ".gitattributes": Plain(b"*.safetensors filter=lfs"),
-    "config.json": Plain(b'{"model_type": "llama"}'),
-    "tokenizer.json": body("tokenizer"),
-    "1_Pooling/config.json": Plain(b"{}"),
-    "model.safetensors.index.json": Plain(
-        json.dumps(
-            {
-                "weight_map": {
-                    "a": "model-00001-of-00002.safetensors",
-                    "b": "model-00002-of-00002.safetensors",
-                }
-            }
-        ).encode()
-    ),
-    "model-00001-of-00002.safetensors": body("one"),
-    "model-00002-of-00002.safetensors": body("two"),
-    "original/consolidated.00.pth": body("original"),
-}
-LOADED = sorted(set(CHECKPOINT) - {"README.md", ".gitattributes", "original/consolidated.00.pth"})
-
-SPLIT = {
-    "small.gguf": body("small"),
-    "BF16/big-00001-of-00003.gguf": body("b1"),
-    "BF16/big-00002-of-00003.gguf": body("b2"),
-    "BF16/big-00003-of-00003.gguf": body("b3"),
-}
-
-
-def silent(progress):
-    pass
-
-
-def hub_of(files, **knobs):
-    return {"org/model": Repository(dict(files), **knobs)}
-
-
-@pytest.fixture
-async def shelf_at(tmp_path):
-    made = []
-
-    def build(url, *, token="", retries=AT_ONCE, **settings):
-        made.append(
-            Weights(
-                folder=str(tmp_path / "cache"),
-                clock=SystemClock(),
-                settings=WeightsSettings(hub_url=url, keep_free=0, **settings),
-                token=lambda: token,
-                retries=retries,
-            )
-        )
-        return made[-1]
-
-    yield build
-    for one in made:
-        await one.close()
-
-
-def names_in(folder):
-    files = (path for path in folder.rglob("*") if path.is_file())
-    return sorted(path.relative_to(folder).as_posix() for path in files)
+from tests.fakes.checkpoints import (
+    CHECKPOINT,
+    LOADED,
+    PART,
+    SPLIT,
+    body,
+    content,
+    hub_of,
+    names_in,
+    silent,
+)
+from tests.fakes.http_files import Plain, Reply, serving
+from tests.fakes.hub import COMMIT, serving_hub
 
 
 async def test_a_repository_comes_as_a_folder_with_what_an_engine_loads(tmp_path, shelf_at):
@@ -157,22 +86,16 @@ async def test_a_long_repository_is_listed_page_by_page(tmp_path, shelf_at):
         assert "tokenizer.json" in names_in(tmp_path / path)
 
 
-async def test_progress_is_one_figure_that_rises_over_the_whole_set(tmp_path, shelf_at, clock):
+async def test_progress_is_one_figure_that_rises_over_the_whole_set(shelf_at, clock):
     told = []
     async with serving_hub(hub_of(CHECKPOINT)) as hub:
-        shelf = Weights(
-            folder=str(tmp_path / "cache"),
-            clock=clock,
-            settings=WeightsSettings(hub_url=hub.url, keep_free=0),
-            retries=AT_ONCE,
-        )
+        shelf = shelf_at(hub.url, clock=clock)
 
         def hear(progress):
             told.append(progress)
             clock.advance(2.0)
 
         await shelf.ensure("hf:org/model", on_progress=hear)
-        await shelf.close()
     total = sum(CHECKPOINT[name].length for name in LOADED)
     done = [one.done_bytes for one in told]
     assert done == sorted(done)
@@ -182,14 +105,9 @@ async def test_progress_is_one_figure_that_rises_over_the_whole_set(tmp_path, sh
     assert {one.source for one in told} == {"hf:org/model"}
 
 
-async def test_rate_and_time_that_is_left_are_told_of_the_whole_set(tmp_path, clock):
+async def test_rate_and_time_that_is_left_are_told_of_the_whole_set(shelf_at, clock):
     async with serving_hub(hub_of(CHECKPOINT)) as hub:
-        shelf = Weights(
-            folder=str(tmp_path / "cache"),
-            clock=clock,
-            settings=WeightsSettings(hub_url=hub.url, keep_free=0),
-            retries=AT_ONCE,
-        )
+        shelf = shelf_at(hub.url, clock=clock)
         seen = []
 
         def hear(progress):
@@ -197,7 +115,6 @@ async def test_rate_and_time_that_is_left_are_told_of_the_whole_set(tmp_path, cl
             seen.extend(shelf.status())
 
         await shelf.ensure("hf:org/model", on_progress=hear)
-        await shelf.close()
     rated = [status for status in seen if status.bytes_per_s]
     assert seen[0].bytes_per_s is None
     assert rated[-1].total_bytes == sum(CHECKPOINT[name].length for name in LOADED)
@@ -403,205 +320,3 @@ async def test_a_ration_of_the_hub_that_is_used_up_is_waited_for(tmp_path, shelf
         path = await one_try.ensure("hf:org/model", on_progress=silent)
         assert rations == []
         assert len(names_in(tmp_path / path)) == len(LOADED) + 1
-
-
-# A mirror, and plain addresses
-
-
-def mirror_of(files, *, manifest=True, lies=()):
-    """The byte port of a mirror: ``/MODEL/VERSION/FILE`` and the manifest."""
-
-    def answer(request):
-        path = request.path.removeprefix("/llama/v1/")
-        if path == "manifest.json" and manifest:
-            listed = [
-                {
-                    "path": name,
-                    "size": made.length,
-                    "sha256": hashlib.sha256(content(made)).hexdigest()
-                    if name not in lies
-                    else "0" * 64,
-                }
-                for name, made in files.items()
-            ]
-            return Reply(body=Plain(json.dumps({"model": "llama", "files": listed}).encode()))
-        if path in files:
-            return Reply(headers={"ETag": f'"{path}"'}, body=files[path])
-        return Reply(404)
-
-    return serving(answer)
-
-
-MIRRORED = {name: CHECKPOINT[name] for name in LOADED}
-
-
-async def test_a_version_of_a_mirror_comes_as_a_folder(tmp_path, shelf_at):
-    async with mirror_of(MIRRORED) as mirror:
-        source = f"{mirror.url}/llama/v1/"
-        path = await shelf_at("").ensure(source, on_progress=silent)
-        assert path == str(tmp_path / "cache" / naming.cache_name(source))
-        assert names_in(tmp_path / path) == [".llmgw-weights.json", *LOADED]
-        assert path.endswith("-v1")
-
-
-async def test_a_file_that_differs_from_the_mirrors_manifest_is_refused(tmp_path, shelf_at):
-    async with mirror_of(MIRRORED, lies={"tokenizer.json"}) as mirror:
-        source = f"{mirror.url}/llama/v1/"
-        with pytest.raises(Invalid, match=r"tokenizer\.json is not what its source says"):
-            await shelf_at("").ensure(source, on_progress=silent)
-        assert not (tmp_path / "cache" / naming.cache_name(source)).exists()
-
-
-async def test_a_file_that_does_not_end_is_left_at_its_promised_size(tmp_path, shelf_at):
-    """Else a lying origin would fill the disk: the room for what was promised is there."""
-    name, made = next(iter(MIRRORED.items()))
-    async with mirror_of(MIRRORED) as mirror:
-        answer, endless = mirror.handler, Generated(1 << 40)
-        mirror.handler = lambda request: (
-            Reply(body=endless, has_length=False)
-            if request.path.endswith(name)
-            else answer(request)
-        )
-        source = f"{mirror.url}/llama/v1/"
-        with pytest.raises(Invalid, match=f"more than the {made.length} bytes that it should"):
-            await shelf_at("").ensure(source, on_progress=silent)
-        assert not list((tmp_path / "cache").rglob(f"{name}*"))
-
-
-async def test_a_list_of_files_that_does_not_end_is_refused(shelf_at):
-    """It is kept in memory, so an endless one would end the agent."""
-    async with serving(lambda _: Reply(body=Generated(1 << 40), has_length=False)) as origin:
-        with pytest.raises(Invalid, match="does not end after 32 MiB"):
-            await shelf_at("").ensure(f"{origin.url}/llama/v1/", on_progress=silent)
-        with pytest.raises(Invalid, match="does not end after 32 MiB"):
-            await shelf_at(origin.url).ensure("hf:org/repo", on_progress=silent)
-
-
-async def test_a_folder_without_a_manifest_is_no_version(shelf_at):
-    async with mirror_of(MIRRORED, manifest=False) as mirror:
-        with pytest.raises(Unknown, match=r"no manifest\.json"):
-            await shelf_at("").ensure(f"{mirror.url}/llama/v1/", on_progress=silent)
-
-
-async def test_a_mirror_that_restarts_in_between_is_gone_on_with(tmp_path, shelf_at):
-    files, failures = MIRRORED, [503, 503]
-    async with mirror_of(files) as mirror:
-        answer = mirror.handler
-
-        def restarting(request):
-            refused = failures and "two" not in request.path
-            return Reply(failures.pop(), {"Retry-After": "0"}) if refused else answer(request)
-
-        mirror.handler = restarting
-        path = await shelf_at("").ensure(f"{mirror.url}/llama/v1/", on_progress=silent)
-        assert failures == []
-        assert len(names_in(tmp_path / path)) == len(LOADED) + 1
-
-
-async def test_the_other_parts_of_a_split_model_lie_beside_it(tmp_path, shelf_at):
-    files = {name.removeprefix("BF16/"): made for name, made in SPLIT.items()}
-    async with mirror_of(files) as mirror:
-        source = f"{mirror.url}/llama/v1/big-00001-of-00003.gguf"
-        path = await shelf_at("").ensure(source, on_progress=silent)
-        assert path.endswith("/big-00001-of-00003.gguf")
-        parts = [f"big-0000{i}-of-00003.gguf" for i in (1, 2, 3)]
-        folder = tmp_path / "cache" / naming.cache_name(source)
-        assert names_in(folder) == [".llmgw-weights.json", *parts]
-
-
-async def test_a_part_without_a_digest_is_asked_for_once_more_and_not_fetched(tmp_path, shelf_at):
-    """What is whole of an interrupted set is kept if its origin says that it is the same."""
-    files = {f"big-0000{i}-of-00002.gguf": body(f"b{i}") for i in (1, 2)}
-    async with mirror_of(files, manifest=False) as mirror:
-        source = f"{mirror.url}/llama/v1/big-00001-of-00002.gguf"
-        await shelf_at("").ensure(source, on_progress=silent)
-        folder = tmp_path / "cache" / naming.cache_name(source)
-        folder.rename(folder.with_name(f"{folder.name}.partial"))
-        mirror.requests.clear()
-        await shelf_at("").ensure(source, on_progress=silent)
-        assert {one.headers["range"] for one in mirror.requests} == {f"bytes={PART}-"}
-        assert (folder / "big-00002-of-00002.gguf").read_bytes() == content(body("b2"))
-
-
-async def test_an_address_may_pin_its_digest(tmp_path, shelf_at):
-    async with mirror_of(SPLIT) as mirror:
-        address = f"{mirror.url}/llama/v1/small.gguf"
-        right = await shelf_at("").ensure(
-            f"{address}#sha256={body('small').sha256()}", on_progress=silent
-        )
-        assert right.endswith("-small.gguf")
-        with pytest.raises(Invalid, match="000000000000 is published"):
-            await shelf_at("").ensure(f"{address}#sha256={'0' * 64}", on_progress=silent)
-        assert all("sha256" not in one.path + one.query for one in mirror.requests)
-
-
-async def test_a_digest_in_the_answer_is_compared(shelf_at):
-    wrong = "sha-256=:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=:"
-    headers = {"ETag": '"1"', "Repr-Digest": wrong}
-    async with serving(lambda request: Reply(headers=dict(headers), body=Plain(b"GGUF"))) as files:
-        with pytest.raises(Invalid, match="is not what its source says"):
-            await shelf_at("").ensure(f"{files.url}/x.gguf", on_progress=silent)
-
-
-# Provisioning
-
-
-async def until(shelf, holds):
-    async with asyncio.timeout(10):
-        while not holds(await shelf.standing("hf:org/model")):  # noqa: ASYNC110 - polled by orders
-            await asyncio.sleep(0.01)
-
-
-async def test_what_is_provisioned_comes_without_anybody_who_waits(shelf_at):
-    async with serving_hub(hub_of(CHECKPOINT)) as hub:
-        shelf = shelf_at(hub.url)
-        assert (await shelf.provision("hf:org/model")).state is FetchState.LOOKING
-        assert (await shelf.provision("hf:org/model")).state is FetchState.LOOKING
-        await until(shelf, lambda status: status.state is FetchState.PRESENT)
-        assert len(hub.front.asked("/revision/")) == 1
-        assert shelf.status() == ()
-
-
-async def test_a_failed_provision_stays_failed_with_its_reason_until_asked_again(shelf_at):
-    async with serving_hub({}) as hub:
-        shelf = shelf_at(hub.url)
-        await shelf.provision("hf:org/model")
-        await until(shelf, lambda status: status.state is FetchState.FAILED)
-        [status] = shelf.status()
-        assert "no such repository" in status.error
-        hub.repositories["org/model"] = Repository(CHECKPOINT)
-        await shelf.provision("hf:org/model")
-        await until(shelf, lambda status: status.state is FetchState.PRESENT)
-        assert shelf.status() == ()
-
-
-async def test_a_shard_that_leaves_does_not_end_what_was_provisioned(shelf_at):
-    async with serving_hub(hub_of(CHECKPOINT)) as hub:
-        shelf = shelf_at(hub.url)
-        hub.store.gate.clear()
-        await shelf.provision("hf:org/model")
-        shard = asyncio.ensure_future(shelf.ensure("hf:org/model", on_progress=silent))
-        await eventually(lambda: hub.store.requests)
-        shard.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await shard
-        hub.store.gate.set()
-        await until(shelf, lambda status: status.state is FetchState.PRESENT)
-
-
-async def test_a_provision_that_is_cancelled_keeps_what_came(shelf_at):
-    async with serving_hub(hub_of(CHECKPOINT)) as hub:
-        shelf = shelf_at(hub.url)
-        hub.store.gate.clear()
-        await shelf.provision("hf:org/model")
-        await until(shelf, lambda status: status.done_bytes > 0)
-        assert shelf.cancel("hf:org/model")
-        assert not shelf.cancel("hf:org/model")
-        await until(shelf, lambda status: status.state is FetchState.ABSENT)
-        assert (await shelf.standing("hf:org/model")).done_bytes > 0
-
-
-@pytest.mark.parametrize("source", ["/models/x.gguf", "Org/Model", "hf:org"])
-async def test_only_remote_sources_are_provisioned(shelf_at, source):
-    with pytest.raises(Invalid):
-        await shelf_at("http://127.0.0.1:9").provision(source)
