@@ -11,8 +11,10 @@ from llmgw.domain import summaries
 from llmgw.domain.catalog import Scaling
 from llmgw.domain.deeds import Deed
 from llmgw.domain.nodes import Fabric, Host, LocalWeights, NodeTarget, Storage, never_registered
+from llmgw.domain.questions import Supposed, WhatIf
 from llmgw.domain.replicas import FetchProgress, ReplicaState, ShardState
 from llmgw.domain.views import (
+    ActionView,
     ChosenPlacement,
     ChosenShard,
     ControlView,
@@ -21,11 +23,15 @@ from llmgw.domain.views import (
     GpuUse,
     GpuView,
     LogTail,
+    ModelOutlook,
     ModelStatus,
     ModelView,
     NodeVerdict,
     NodeView,
+    OutlookView,
+    PassView,
     PlacementView,
+    PlanView,
     ProfileVerdict,
     RefusalView,
     ReplicaView,
@@ -35,6 +41,27 @@ from llmgw.domain.views import (
 from llmgw.errors import Conflict, LlmgwError, NotConnected, Unknown
 
 GIB = 1024**3
+
+PLACE = ActionView(
+    kind="place",
+    reason="fewer run than are wanted",
+    model="big",
+    profile="h100",
+    replica_id="big-1a2b3c4d",
+    node_ids=("gpu01", "gpu02"),
+)
+EXPIRE = ActionView(kind="expire_node", reason="silent for 61 s: lost", node_ids=("cpu01",))
+PLAN = PlanView(
+    actions=(EXPIRE, PLACE), waits={"small": "profile cpu: closest is gpu01: no engine"}
+)
+OUTLOOK = OutlookView(
+    passes=(PassView(after_s=0.0, actions=(PLACE,)), PassView(after_s=1.0, actions=(EXPIRE,))),
+    models=(ModelOutlook(model="big", want=2, before=1, after=2),),
+)
+SHORT_OUTLOOK = OutlookView(
+    passes=(),
+    models=(ModelOutlook("small", want=1, before=1, after=0, reason="no node has a GPU"),),
+)
 
 GPU_NODE = NodeView(
     node_id="gpu01",
@@ -371,6 +398,31 @@ class FakeDownloads:
         )
 
 
+@dataclass
+class FakePlans:
+    """Fits ``Plans``; a node or model called ``nosuch`` is not known."""
+
+    asked: list[WhatIf] = field(default_factory=list)
+
+    async def plan(self) -> PlanView:
+        return PLAN
+
+    async def what_if(self, question: WhatIf) -> OutlookView:
+        self.asked.append(question)
+        if question.name == "nosuch":
+            raise Unknown("no 'nosuch' has ever registered here")
+        is_short = question.supposed is Supposed.LOSE
+        return SHORT_OUTLOOK if is_short else OUTLOOK
+
+
+@dataclass
+class FakeBundles:
+    """Fits ``Bundles``."""
+
+    async def support_bundle(self, *, passes: int) -> bytes:
+        return f"bundle of {passes}".encode()
+
+
 def control_of(fleet: FakeFleet) -> Control:
     """Everything that the admin API asks, with one fleet behind it."""
     return Control(
@@ -380,6 +432,8 @@ def control_of(fleet: FakeFleet) -> Control:
         flags=fleet,
         refusals=FakeRefusals(),
         downloads=FakeDownloads(),
+        plans=FakePlans(),
+        bundles=FakeBundles(),
     )
 
 

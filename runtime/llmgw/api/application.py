@@ -22,18 +22,32 @@ from llmgw.api.routers import (
     model,
     node,
     placement,
+    plan,
     probe,
     refusal,
     replica,
     router_only,
     status,
+    support_bundle,
     weight,
 )
 from llmgw.api.schemas.problem import ErrorOut
 
 PREFIX = "/api/v1"
 
-_NOUNS = (status, node, engine_check, log, model, placement, replica, refusal, weight)
+_NOUNS = (
+    status,
+    node,
+    engine_check,
+    log,
+    model,
+    placement,
+    plan,
+    replica,
+    refusal,
+    weight,
+    support_bundle,
+)
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
     "4XX": {"model": ErrorOut, "description": "The request cannot be answered."},

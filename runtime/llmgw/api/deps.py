@@ -6,6 +6,7 @@ from typing import Annotated, cast
 
 from fastapi import Depends, FastAPI, Request
 
+from llmgw.api import ports
 from llmgw.api.ports import (
     Control,
     EngineChecks,
@@ -63,6 +64,16 @@ def downloads(request: Request) -> NodeDownloads:
     return cast("Control", request.app.state.control).downloads
 
 
+def plans(request: Request) -> ports.Plans:
+    """What passes would do."""
+    return cast("Control", request.app.state.control).plans
+
+
+def bundles(request: Request) -> ports.Bundles:
+    """What somebody who helps has to see."""
+    return cast("Control", request.app.state.control).bundles
+
+
 def metrics_page(request: Request) -> MetricsPage:
     """The figures of the gateway."""
     return cast("MetricsPage", request.app.state.figures)
@@ -76,3 +87,5 @@ Flags = Annotated[NodeFlags, Depends(flags)]
 Figures = Annotated[MetricsPage, Depends(metrics_page)]
 TurnedAway = Annotated[Refusals, Depends(refusals)]
 Downloads = Annotated[NodeDownloads, Depends(downloads)]
+Plans = Annotated[ports.Plans, Depends(plans)]
+Bundles = Annotated[ports.Bundles, Depends(bundles)]

@@ -8,11 +8,14 @@ from typing import Protocol
 
 from llmgw.domain.deeds import Deed
 from llmgw.domain.nodes import NodeTarget
+from llmgw.domain.questions import WhatIf
 from llmgw.domain.views import (
     LogTail,
     ModelView,
     NodeView,
+    OutlookView,
     PlacementView,
+    PlanView,
     RefusalView,
     ReplicaView,
     StatusView,
@@ -87,6 +90,26 @@ class Refusals(Protocol):
         ...
 
 
+class Plans(Protocol):
+    """What passes would do; nothing of it is done."""
+
+    async def plan(self) -> PlanView:
+        """The next pass."""
+        ...
+
+    async def what_if(self, question: WhatIf) -> OutlookView:
+        """What would come of a change; ``Unknown`` node or model, ``CatalogInvalid``."""
+        ...
+
+
+class Bundles(Protocol):
+    """What somebody who helps has to see."""
+
+    async def support_bundle(self, *, passes: int) -> bytes:
+        """A ``tar.gz`` with nothing secret in it, and at most so many passes of the journal."""
+        ...
+
+
 class Readiness(Protocol):
     """Whether this process should be sent traffic."""
 
@@ -113,3 +136,5 @@ class Control:
     flags: NodeFlags
     refusals: Refusals
     downloads: NodeDownloads
+    plans: Plans
+    bundles: Bundles

@@ -13,12 +13,15 @@ from pydantic import TypeAdapter, ValidationError
 
 from llmgw.domain.deeds import Deed
 from llmgw.domain.nodes import NodeTarget
+from llmgw.domain.questions import Supposed
 from llmgw.domain.views import (
     LogTail,
     ModelView,
     NodeView,
     OrphanView,
+    OutlookView,
     PlacementView,
+    PlanView,
     RefusalView,
     RemovalView,
     ReplicaView,
@@ -46,6 +49,9 @@ ANSWER_TIMEOUT_S = 15.0
 
 COLLECT_TIMEOUT_S = 75.0
 """Above the minute that the server gives nodes to remove files."""
+
+AHEAD_TIMEOUT_S = 120.0
+"""For looking ahead over a large fleet, and for redacting a long journal."""
 
 CHECK_TIMEOUT_S = 450.0
 """Above the 420 s that the server gives a node to ask its engines."""
@@ -177,6 +183,28 @@ class AdminClient:
         document = self._ask(f"models/{_part(model)}/placement")
         return Answer(document, self._read(document, TypeAdapter(PlacementView)))
 
+    def plan(self) -> Answer[PlanView]:
+        """What the next pass would do."""
+        document = self._ask("plan", timeout_s=AHEAD_TIMEOUT_S)
+        return Answer(document, self._read(document, TypeAdapter(PlanView)))
+
+    def what_if(
+        self, supposed: Supposed, *, name: str, definition: Mapping[str, object] | None
+    ) -> Answer[OutlookView]:
+        """What would come of a change; ``Unknown`` node or model, ``Invalid`` definition."""
+        body = {"supposed": str(supposed), "name": name, "definition": definition}
+        document = self._ask("plan/what-if", body=body, timeout_s=AHEAD_TIMEOUT_S)
+        return Answer(document, self._read(document, TypeAdapter(OutlookView)))
+
+    def support_bundle(self, *, passes: int) -> bytes:
+        """What somebody who helps has to see, as a file."""
+        response = self._answered(
+            "support-bundle", {"passes": str(passes)}, body=None, timeout_s=AHEAD_TIMEOUT_S
+        )
+        if not response.is_success:
+            self._document(response)
+        return response.content
+
     def logs(self, node_id: str, *, source: str, lines: int) -> Answer[LogTail]:
         """The end of one log of a node."""
         asked = {"source": source, "lines": str(lines)}
@@ -198,11 +226,21 @@ class AdminClient:
         timeout_s: float | None = None,
     ) -> Any:
         """The answer to a question, or to an order where there is a ``body``."""
+        return self._document(self._answered(path, filters, body=body, timeout_s=timeout_s))
+
+    def _answered(
+        self,
+        path: str,
+        filters: Mapping[str, str | None] | None,
+        *,
+        body: Mapping[str, object] | None,
+        timeout_s: float | None,
+    ) -> httpx.Response:
         params = {k: v for k, v in (filters or {}).items() if v is not None}
         url, method = f"{self._url}/api/v1/{path}", "GET" if body is None else "POST"
         bound_s = timeout_s or self._timeout_s
         try:
-            response = self._http.request(method, url, params=params, json=body, timeout=bound_s)
+            return self._http.request(method, url, params=params, json=body, timeout=bound_s)
         except httpx.TimeoutException as error:
             raise Unreachable(
                 f"the control plane at {self._url} did not answer within {bound_s:g} s"
@@ -216,7 +254,6 @@ class AdminClient:
                 f"no control plane answers at {self._url} ({error}): start one with 'llmgw server' "
                 "or 'llmgw up', or name its admin address with --admin or LLMGW_CTL_URL"
             ) from error
-        return self._document(response)
 
     def _document(self, response: httpx.Response) -> Any:
         try:

@@ -36,6 +36,16 @@ COMMANDS: Mapping[str, LazyCommand] = {
         attribute="explain_placement",
         help="Why a model runs where it does, or nowhere.",
     ),
+    "plan": LazyCommand(
+        module="llmgw.cli.plan_cmd",
+        attribute="plan",
+        help="What the next pass would do.",
+    ),
+    "what-if": LazyCommand(
+        module="llmgw.cli.what_if_cmd",
+        attribute="what_if",
+        help="What would come of it if a node went, or a model came.",
+    ),
     "wait": LazyCommand(
         module="llmgw.cli.wait_cmd",
         attribute="wait",
@@ -80,6 +90,11 @@ COMMANDS: Mapping[str, LazyCommand] = {
         module="llmgw.cli.refusals_cmd",
         attribute="refusals",
         help="Who wanted to join and was not let in, and why.",
+    ),
+    "support-bundle": LazyCommand(
+        module="llmgw.cli.support_bundle_cmd",
+        attribute="support_bundle",
+        help="What somebody who helps has to see, with nothing secret in it.",
     ),
     "cert": LazyCommand(
         module="llmgw.cli.cert_cmd",

@@ -34,7 +34,7 @@ _MOST_SHOWN = 10
 @click.option("--json", "is_json", is_flag=True, help="One JSON document, for programs.")
 @click.pass_context
 def replay(ctx: click.Context, /, *, file: Path, at: float | None, is_json: bool) -> None:
-    r"""Decide the passes in FILE once more, and compare with what was decided then.
+    """Decide the passes in FILE once more, and compare with what was decided then.
 
     FILE is a journal of a server (the folder 'journal' in its state_dir, or one file of it) or what
     'llmgw ctl support-bundle' wrote. Nothing is sent anywhere. Ends with 7 when a pass is decided
@@ -43,7 +43,7 @@ def replay(ctx: click.Context, /, *, file: Path, at: float | None, is_json: bool
     \b
     llmgw replay /var/lib/llmgw/journal
     llmgw replay llmgw-support.tar.gz --at 2026-11-30T09:12:04
-    """
+    """  # noqa: D301 - click reads \b
     found = _chosen(file, at=at)
     screen = screens.standard()
     if at is None:

@@ -135,7 +135,7 @@ def agents(
     is_json: bool,
     verbose: bool,
 ) -> None:
-    r"""Run many light agents in this process, against a real control plane.
+    """Run many light agents in this process, against a real control plane.
 
     Each node speaks over a stream of its own, tells hardware that is not there, and obeys: what it
     is told to start becomes ready after a while and answers like the sim engine, at a loopback
@@ -146,7 +146,7 @@ def agents(
     llmgw simulate agents --count 200 --hardware h100-sxm --lose-every 30s --for 10m
 
     Ends with 7 when --for is over and a node has never got in.
-    """
+    """  # noqa: D301 - click reads \b
     logs.setup(level="info" if verbose else "error")
     openfiles.need(_FILES_BESIDE + count * _FILES_EACH)
     often = {Kind.LOSS: lose_every, Kind.FLAP: flap_every, Kind.CRASH: crash_every}

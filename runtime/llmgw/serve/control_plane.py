@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from llmgw.api.ports import Control
@@ -26,6 +26,7 @@ from llmgw.kit import addresses
 from llmgw.kit.clock import Clock, SystemClock
 from llmgw.kit.tasks import Tasks
 from llmgw.serve import holders
+from llmgw.serve.bundling import SupportBundle
 
 
 class ControlPlane:
@@ -66,6 +67,8 @@ class ControlPlane:
             flags=self.reconciler,
             refusals=turned_away,
             downloads=dispatcher,
+            plans=self.reconciler,
+            bundles=SupportBundle(settings, views=self._views, clock=clock),
         )
         self._address = settings.agent_listen
         tls = settings.agent_tls if isinstance(settings.agent_tls, TlsFiles) else None
@@ -84,6 +87,17 @@ class ControlPlane:
     def join(self, gateways: Gateways) -> Callable[[], None]:
         """Hear what the gateways see, until what is returned is called."""
         return self.reconciler.join(gateways)
+
+    def _views(self) -> Mapping[str, object]:
+        fleet = self.reconciler
+        return {
+            "status": fleet.status(),
+            "nodes": fleet.nodes(),
+            "models": fleet.models(),
+            "replicas": fleet.replicas(),
+            "refusals": self.shown.refusals.refusals(),
+            "routes": self.routes.current(),
+        }
 
     async def start(self) -> int:
         """Listen for agents and begin the passes; the port that agents dial."""

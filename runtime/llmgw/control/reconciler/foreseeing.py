@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from llmgw.control.reconciler import deciding, effects, reporting, telling, wanting
+from llmgw.control.reconciler import deciding, effects, narrating, reporting, wanting
 from llmgw.domain import names
 from llmgw.domain.nodes import Liveness
 from llmgw.domain.replicas import Replica, ReplicaState, Shard, ShardReport, ShardState
@@ -73,7 +73,7 @@ class World:
         decision = deciding.decide(replace(snapshot, missing_since=missing_since, seed=seed))
         cluster, told = snapshot.cluster, []
         for one in decision.actions:
-            told.append(telling.action(one, cluster))
+            told.append(narrating.action(one, cluster))
             cluster = effects.after(cluster, one, now=snapshot.now)
         if told:
             self.passes.append(PassView(after_s=self._after_s, actions=tuple(told)))

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from llmgw import __version__
-from llmgw.control.reconciler import deciding, demand, explaining, routing, showing
+from llmgw.control.reconciler import deciding, demand, explaining, previewing, routing, showing
 from llmgw.control.reconciler.applying import Applier
 from llmgw.control.reconciler.course import Course
 from llmgw.control.reconciler.options import Options
@@ -21,6 +21,7 @@ from llmgw.control.reconciler.routing import Routes
 from llmgw.domain import summaries
 from llmgw.domain.actions import Decision, Place
 from llmgw.domain.nodes import HeartbeatFacts, NodeFacts, NodeTarget
+from llmgw.domain.questions import WhatIf
 from llmgw.domain.replicas import RunningShard, ShardReport
 from llmgw.domain.routes import EndpointState, RouteTable
 from llmgw.domain.snapshots import Snapshot
@@ -29,7 +30,9 @@ from llmgw.domain.views import (
     ControlView,
     ModelView,
     NodeView,
+    OutlookView,
     PlacementView,
+    PlanView,
     ReplicaView,
     StatusView,
 )
@@ -170,6 +173,15 @@ class Reconciler:
     def explain(self, model: str) -> PlacementView:
         """Why a model is or is not placed; ``Unknown`` when there is no such."""
         return explaining.explain(model, self._snapshot())
+
+    async def plan(self) -> PlanView:
+        """What the next pass would do."""
+        return await asyncio.to_thread(previewing.plan, self._snapshot())
+
+    async def what_if(self, question: WhatIf) -> OutlookView:
+        """What passes would do after a change; ``Unknown``, ``Conflict`` or ``CatalogInvalid``."""
+        change = previewing.change_of(question)
+        return await asyncio.to_thread(previewing.outlook, self._snapshot(), change)
 
     # The pass
 

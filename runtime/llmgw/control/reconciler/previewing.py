@@ -10,11 +10,12 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from llmgw.control.inventory import fleet
-from llmgw.control.reconciler import deciding, gates, telling, wanting
+from llmgw.control.reconciler import deciding, gates, narrating, wanting
 from llmgw.control.reconciler.foreseeing import World
 from llmgw.domain import catalog_rules
 from llmgw.domain.catalog import Model, Scaling
 from llmgw.domain.nodes import Liveness, Node, NodeTarget, never_registered
+from llmgw.domain.questions import Supposed, WhatIf
 from llmgw.domain.replicas import ReplicaState
 from llmgw.domain.snapshots import Snapshot
 from llmgw.domain.views import ModelOutlook, OutlookView, PlanView
@@ -28,9 +29,17 @@ def plan(snapshot: Snapshot) -> PlanView:
     """The actions of the next pass, and why what is missing is not placed by it."""
     decision = deciding.decide(snapshot)
     return PlanView(
-        actions=tuple(telling.action(one, snapshot.cluster) for one in decision.actions),
+        actions=tuple(narrating.action(one, snapshot.cluster) for one in decision.actions),
         waits={**_shut(snapshot), **decision.refusals},
     )
+
+
+def change_of(question: WhatIf) -> Change:
+    """What a question supposes."""
+    if question.definition is not None:
+        return added(question.definition)
+    changes = {Supposed.DRAIN: drained, Supposed.LOSE: lost, Supposed.ADD: one_more}
+    return changes[question.supposed](question.name)
 
 
 def drained(node_id: str) -> Change:
