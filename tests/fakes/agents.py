@@ -28,7 +28,7 @@ from llmgw.agent.orders import Orders
 from llmgw.agent.supervisor import adoption, proctable
 from llmgw.agent.supervisor.supervisor import Supervisor
 from llmgw.agent.weights.fetching import Weights
-from llmgw.config.settings import SupervisorSettings
+from llmgw.config.tending import SupervisorSettings
 from llmgw.domain.nodes import Gpu
 from llmgw.domain.replicas import LaunchProfile, ShardReport, ShardSpec, ShardState
 from llmgw.errors import Invalid

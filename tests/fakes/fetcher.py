@@ -14,7 +14,7 @@ from pathlib import Path
 
 from llmgw.agent.weights.fetching import Weights
 from llmgw.agent.weights.retrying import Retries
-from llmgw.config.settings import WeightsSettings
+from llmgw.config.tending import WeightsSettings
 from llmgw.errors import LlmgwError
 from llmgw.kit.backoff import Backoff
 from llmgw.kit.clock import SystemClock

@@ -22,7 +22,8 @@ from llmgw.agent.install.examining import Examiner
 from llmgw.agent.install.standing import EngineWatch
 from llmgw.agent.install.tools import Tools
 from llmgw.agent.supervisor import holdings
-from llmgw.config.settings import AgentSettings, EnginesSettings
+from llmgw.config.settings import AgentSettings
+from llmgw.config.tending import EnginesSettings
 from llmgw.domain.nodes import Gpu
 from llmgw.errors import LlmgwError
 

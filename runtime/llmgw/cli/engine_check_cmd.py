@@ -13,13 +13,8 @@ from llmgw.cli import screens, settings_files
 from llmgw.cli.failures import ExitCode
 from llmgw.cli.screens import Column, Row
 from llmgw.config import loading, sources
-from llmgw.config.settings import (
-    AgentSettings,
-    EnginesSettings,
-    LlamaCppSettings,
-    SglangSettings,
-    SimSettings,
-)
+from llmgw.config.settings import AgentSettings
+from llmgw.config.tending import EnginesSettings, LlamaCppSettings, SglangSettings, SimSettings
 from llmgw.domain.engine_checks import EngineCheck, ProgramCheck
 from llmgw.errors import Invalid
 

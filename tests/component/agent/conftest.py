@@ -6,7 +6,7 @@ import pytest
 
 from llmgw.agent.weights.fetching import Weights
 from llmgw.agent.weights.retrying import Retries
-from llmgw.config.settings import WeightsSettings
+from llmgw.config.tending import WeightsSettings
 from llmgw.kit.backoff import Backoff
 from llmgw.kit.clock import SystemClock
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from llmgw.agent.engines import help_asking, registry
-from llmgw.config.settings import AgentSettings, EnginesSettings, VllmSettings
+from llmgw.config.settings import AgentSettings
+from llmgw.config.tending import EnginesSettings, VllmSettings
 from tests.fakes import commands
 
 RECORDED = Path(__file__).parents[2] / "data" / "engine_help"

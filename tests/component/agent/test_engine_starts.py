@@ -10,12 +10,8 @@ import httpx
 import pytest
 
 from llmgw.agent import orders
-from llmgw.config.settings import (
-    AgentSettings,
-    EnginesSettings,
-    LlamaCppSettings,
-    SupervisorSettings,
-)
+from llmgw.config.settings import AgentSettings
+from llmgw.config.tending import EnginesSettings, LlamaCppSettings, SupervisorSettings
 from llmgw.domain.replicas import LaunchProfile, ShardSpec, ShardState
 from llmgw.kit.clock import SystemClock
 from tests.fakes.agents import NoCards, eventually

@@ -14,7 +14,8 @@ from llmgw.agent.install.installing import Installer, Policy
 from llmgw.agent.install.notices import Notices
 from llmgw.agent.install.standing import CHECK_FAILED_S, CHECK_S, EngineWatch
 from llmgw.agent.install.tools import Tools
-from llmgw.config.settings import AgentSettings, EnginesSettings, LlamaCppSettings
+from llmgw.config.settings import AgentSettings
+from llmgw.config.tending import EnginesSettings, LlamaCppSettings
 from llmgw.domain.nodes import EngineInstall, Host, InstallState
 from tests.fakes import engine_releases
 from tests.fakes.clock import FakeClock

@@ -12,13 +12,8 @@ import pytest
 
 from llmgw.agent import orders
 from llmgw.agent.supervisor import adoption
-from llmgw.config.settings import (
-    AgentSettings,
-    EnginesSettings,
-    SglangSettings,
-    SupervisorSettings,
-    VllmSettings,
-)
+from llmgw.config.settings import AgentSettings
+from llmgw.config.tending import EnginesSettings, SglangSettings, SupervisorSettings, VllmSettings
 from llmgw.domain.nodes import Gpu
 from llmgw.domain.replicas import LaunchProfile, ShardSpec, ShardState
 from llmgw.kit.clock import SystemClock

@@ -12,7 +12,7 @@ import pytest
 from llmgw.agent.engines.contract import Place
 from llmgw.agent.engines.sglang import Sglang
 from llmgw.agent.engines.vllm import Vllm
-from llmgw.config.settings import SglangSettings, VllmSettings
+from llmgw.config.tending import SglangSettings, VllmSettings
 from llmgw.domain.replicas import LaunchProfile, ShardSpec
 from tests.fakes import stub_engines
 from tests.fakes.engines import EngineProcess, StartLlama, StartSim, free_port

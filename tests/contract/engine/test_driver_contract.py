@@ -7,13 +7,8 @@ from dataclasses import replace
 import pytest
 
 from llmgw.agent.engines import option_check, registry
-from llmgw.config.settings import (
-    AgentSettings,
-    EnginesSettings,
-    LlamaCppSettings,
-    SglangSettings,
-    VllmSettings,
-)
+from llmgw.config.settings import AgentSettings
+from llmgw.config.tending import EnginesSettings, LlamaCppSettings, SglangSettings, VllmSettings
 from llmgw.domain.catalog import CPU_ENGINES, ENGINES
 from llmgw.domain.nodes import Gpu
 from llmgw.domain.replicas import LaunchProfile, ShardSpec

@@ -14,7 +14,8 @@ from llmgw.agent.engines import checks, environment, programs, registry
 from llmgw.agent.engines.contract import Place
 from llmgw.agent.engines.llamacpp import LlamaCpp
 from llmgw.agent.engines.sim import Sim
-from llmgw.config.settings import AgentSettings, LlamaCppSettings, SimSettings
+from llmgw.config.settings import AgentSettings
+from llmgw.config.tending import LlamaCppSettings, SimSettings
 from llmgw.domain import engine_options
 from llmgw.domain.nodes import Gpu
 from llmgw.domain.replicas import LaunchProfile, ShardSpec

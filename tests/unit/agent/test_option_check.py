@@ -8,13 +8,8 @@ import pytest
 
 from llmgw.agent.engines import help_texts, option_check, registry
 from llmgw.agent.engines.help_texts import Option
-from llmgw.config.settings import (
-    AgentSettings,
-    EnginesSettings,
-    LlamaCppSettings,
-    SglangSettings,
-    VllmSettings,
-)
+from llmgw.config.settings import AgentSettings
+from llmgw.config.tending import EnginesSettings, LlamaCppSettings, SglangSettings, VllmSettings
 
 RECORDED = Path(__file__).parents[2] / "data" / "engine_help"
 

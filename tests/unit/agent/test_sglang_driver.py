@@ -6,7 +6,7 @@ import pytest
 
 from llmgw.agent.engines.contract import Place
 from llmgw.agent.engines.sglang import Sglang
-from llmgw.config.settings import SglangSettings
+from llmgw.config.tending import SglangSettings
 from llmgw.domain.nodes import Gpu
 from llmgw.domain.replicas import LaunchProfile, ShardSpec
 from llmgw.errors import Invalid

@@ -11,7 +11,7 @@ from llmgw.agent.engines import programs
 from llmgw.agent.engines.contract import Place
 from llmgw.agent.engines.vllm import Vllm
 from llmgw.config import loading
-from llmgw.config.settings import VllmSettings
+from llmgw.config.tending import VllmSettings
 from llmgw.domain.nodes import Gpu
 from llmgw.domain.replicas import LaunchProfile, ShardSpec
 from llmgw.errors import Invalid, SettingsInvalid

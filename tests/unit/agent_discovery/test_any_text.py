@@ -20,7 +20,7 @@ from llmgw.agent.discovery import (
 )
 from llmgw.agent.discovery.infiniband import Hca, HcaPort
 from llmgw.agent.discovery.nvlink import Links
-from llmgw.config.settings import FabricAdapters
+from llmgw.config.tending import FabricAdapters
 from llmgw.domain.nodes import Gpu
 from llmgw.errors import DiscoveryFailed
 

@@ -4,7 +4,7 @@ import pytest
 
 from llmgw.agent.discovery import fabrics, infiniband
 from llmgw.agent.discovery.infiniband import Hca, HcaPort
-from llmgw.config.settings import FabricAdapters
+from llmgw.config.tending import FabricAdapters
 from llmgw.domain.nodes import Fabric
 from llmgw.errors import DiscoveryFailed
 

@@ -7,12 +7,8 @@ import pytest
 from llmgw.agent.discovery.nvml import Listing
 from llmgw.agent.discovery.scan import Scanner, model_folders
 from llmgw.agent.install.standing import Standings
-from llmgw.config.settings import (
-    AgentSettings,
-    DiscoverySettings,
-    FabricAdapters,
-    WeightsSettings,
-)
+from llmgw.config.settings import AgentSettings
+from llmgw.config.tending import DiscoverySettings, FabricAdapters, WeightsSettings
 from llmgw.domain.nodes import EngineInstall, Gpu, InstallState
 from llmgw.errors import DiscoveryFailed
 

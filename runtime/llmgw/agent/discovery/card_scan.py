@@ -13,7 +13,7 @@ from llmgw.agent.discovery import gpus, numa, nvidia_smi
 from llmgw.agent.discovery.fault_log import FaultLog, Faults
 from llmgw.agent.discovery.findings import Cards
 from llmgw.agent.discovery.nvml import Listing
-from llmgw.config.settings import DiscoverySettings
+from llmgw.config.tending import DiscoverySettings
 from llmgw.errors import DiscoveryFailed
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from llmgw.agent.discovery.infiniband import Hca, HcaPort
-from llmgw.config.settings import FabricAdapters
+from llmgw.config.tending import FabricAdapters
 from llmgw.domain.nodes import Fabric
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from llmgw.agent.engines import checks, environment, programs
 from llmgw.agent.engines.contract import Command, HelpQuestion, Place, StopPlan, StopStep
-from llmgw.config.settings import LlamaCppSettings
+from llmgw.config.tending import LlamaCppSettings
 from llmgw.domain.engine_options import flag_value, has_flag
 from llmgw.domain.nodes import Gpu
 from llmgw.domain.replicas import LaunchProfile, ShardSpec

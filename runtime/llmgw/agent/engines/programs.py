@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from llmgw.config.settings import LlamaCppSettings, SglangSettings, SimSettings, VllmSettings
+from llmgw.config.tending import LlamaCppSettings, SglangSettings, SimSettings, VllmSettings
 
 
 def own_program() -> tuple[str, ...]:

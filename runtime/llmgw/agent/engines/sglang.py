@@ -11,7 +11,7 @@ from pathlib import Path
 
 from llmgw.agent.engines import checks, environment, programs
 from llmgw.agent.engines.contract import Command, HelpQuestion, Place, StopPlan
-from llmgw.config.settings import SglangSettings
+from llmgw.config.tending import SglangSettings
 from llmgw.domain.engine_options import POOLING, has_flag
 from llmgw.domain.nodes import Gpu
 from llmgw.domain.replicas import LaunchProfile, ShardSpec

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from llmgw.agent.engines import checks, environment, programs
 from llmgw.agent.engines.contract import Command, HelpQuestion, Place, StopPlan
-from llmgw.config.settings import SimSettings
+from llmgw.config.tending import SimSettings
 from llmgw.domain.nodes import Gpu
 from llmgw.domain.replicas import LaunchProfile, ShardSpec
 from llmgw.kit.addresses import Address

@@ -32,7 +32,7 @@ from llmgw.agent.supervisor.proctable import Entry
 from llmgw.agent.supervisor.readiness import Readiness
 from llmgw.agent.supervisor.telling import Standing
 from llmgw.agent.supervisor.workdir import WorkDir
-from llmgw.config.settings import SupervisorSettings
+from llmgw.config.tending import SupervisorSettings
 from llmgw.domain.replicas import FetchProgress, RunningShard, ShardReport, ShardSpec, ShardState
 from llmgw.domain.work import ShardWork
 from llmgw.errors import AlreadyHeld, Conflict, EngineFailed, Invalid

@@ -22,7 +22,7 @@ from llmgw.agent.supervisor.shard import (
     Surroundings,
 )
 from llmgw.agent.supervisor.workdir import WorkDir
-from llmgw.config.settings import SupervisorSettings
+from llmgw.config.tending import SupervisorSettings
 from llmgw.domain.names import SHARD_ID
 from llmgw.domain.replicas import ShardReport, ShardSpec, ShardState
 from llmgw.domain.work import ShardWork

@@ -21,7 +21,7 @@ from llmgw.agent.weights.holds import Holds
 from llmgw.agent.weights.journeys import Journey, OnProgress
 from llmgw.agent.weights.retrying import Retries
 from llmgw.agent.weights.shelf import Item
-from llmgw.config.settings import WeightsSettings
+from llmgw.config.tending import WeightsSettings
 from llmgw.domain import weights
 from llmgw.errors import Conflict, Invalid, LlmgwError, Unknown
 from llmgw.kit import logs
