@@ -23,6 +23,7 @@ from llmgw.gateway.costs import CostRules, Standing
 from llmgw.gateway.metric_names import Reading
 from llmgw.gateway.pool import Address, Pool
 from llmgw.gateway.progress import Signs
+from llmgw.gateway.reachability import Reachability
 from llmgw.gateway.seat import Seat
 from llmgw.gateway.vitals import Vitals
 from llmgw.kit import logs
@@ -81,12 +82,15 @@ class LiveEndpoint(Choice):
         self._now = now
         self.breaker = Breaker(terms.breaker, BreakerCells(seat))
         self.breaker.look(now())
-        self.pool = Pool(self._address, dial_timeout_s=terms.dial_timeout_s)
+        reachability = Reachability(facts.endpoint_id)
+        self.pool = Pool(
+            self._address, dial_timeout_s=terms.dial_timeout_s, reachability=reachability
+        )
         self.salt = ranking.salt(facts.endpoint_id)
         self.incarnation = incarnation
         self.seat = seat
         self.others = 0.0
-        self.probes = Pool(self._address, dial_timeout_s=_PROBE_DIAL_S)
+        self.probes = Pool(self._address, dial_timeout_s=_PROBE_DIAL_S, reachability=reachability)
         self.lacks: tuple[str, ...] = ()
         self.failed_looks = 0
         self.is_ejected = seat.is_ejected

@@ -13,6 +13,7 @@ from typing import cast
 from urllib.parse import urlsplit
 
 from llmgw.errors import Invalid, Unreachable
+from llmgw.gateway.reachability import Reachability
 from llmgw.gateway.responses import Heads
 from llmgw.gateway.upstream import UpstreamConnection
 
@@ -59,8 +60,11 @@ class Address:
 class Pool:
     """The idle connections of one endpoint, the last used first out."""
 
-    def __init__(self, address: Address, *, dial_timeout_s: float) -> None:
+    def __init__(
+        self, address: Address, *, dial_timeout_s: float, reachability: Reachability
+    ) -> None:
         self._address = address
+        self._reachability = reachability
         self._dial_timeout_s = dial_timeout_s
         self._idle: dict[UpstreamConnection, None] = {}
         self._dialling = asyncio.Semaphore(_MOST_DIALS)
@@ -102,9 +106,12 @@ class Pool:
                     ssl=self._tls,
                 )
         except TimeoutError as error:
+            self._reachability.failed(f"{where} takes no connection in time")
             raise Unreachable(f"{where} took no connection in {timeout_s:g} s") from error
         except (OSError, UnicodeError) as error:  # the latter for a name that no network can have
+            self._reachability.failed(f"{where} cannot be reached: {error}")
             raise Unreachable(f"{where} cannot be reached: {error}") from error
+        self._reachability.reached()
         return connection
 
     def expire(self, now: float) -> None:

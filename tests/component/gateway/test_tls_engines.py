@@ -54,10 +54,13 @@ async def test_engine_with_a_good_certificate_is_used_and_its_connection_kept(st
     assert engine.connections == 1
 
 
-async def test_engine_with_another_s_certificate_is_not_used(stage, tls_engine):
+async def test_engine_with_another_s_certificate_is_not_used(stage, tls_engine, caplog):
     engine = await tls_engine("elsewhere")
     assert (await stage.ask()).code == "upstream_unreachable"
     assert engine.requests == []
+    [said] = [r.keys for r in caplog.records if r.message == "endpoint_unreachable"]
+    assert said["endpoint"] == "e1"
+    assert "certificate verify failed" in said["reason"]
 
 
 async def test_client_that_leaves_ends_an_answer_over_tls_at_once(stage, tls_engine):
