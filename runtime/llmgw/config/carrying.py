@@ -165,7 +165,7 @@ class RouterSettings:
     )
     receipts_bytes: Bytes = setting(
         4 * MIB,
-        "Memory of a worker for receipts of requests (`GET /v1/requests/{id}`), about 400 bytes "
+        "Memory of a worker for receipts of requests (`GET /v1/requests/{id}`), about 150 bytes "
         "each; 0 keeps none.",
         at_least=0,
     )

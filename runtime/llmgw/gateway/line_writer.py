@@ -29,13 +29,13 @@ class LineWriter:
         self._closes = closes
         self._lines: list[str] = []
         self._batches: queue.Queue[list[str] | None] = queue.Queue(_MOST_BATCHES)
-        self._thread: threading.Thread | None = None
+        self._writer: threading.Thread | None = None
         self.dropped_lines = 0
 
     def start(self) -> None:
         """Begin to write."""
-        self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-        self._thread.start()
+        self._writer = threading.Thread(target=self._run, name=self._name, daemon=True)
+        self._writer.start()
 
     def add(self, line: str) -> None:
         """Take a line, its end included; called from the event loop."""
@@ -57,7 +57,7 @@ class LineWriter:
     def close(self) -> None:
         """Write what is left, within a bound."""
         self.flush()
-        thread, self._thread = self._thread, None
+        thread, self._writer = self._writer, None
         if thread is None:
             return
         try:

@@ -17,6 +17,8 @@ from llmgw.gateway.framing import (
 _MOST_KNOWN = 64
 _MOST_KNOWN_BYTES = 2048
 
+_NOBODYS = httptools.HttpResponseParser(object())
+
 
 class HeadBroken(ValueError):
     """Not the head of an HTTP/1.x answer; ``upstream`` treats it like a lost connection."""
@@ -66,10 +68,6 @@ class ResponseHead:
         "status",
     )
 
-    # The parser looks for these callbacks, and finds sooner that there are none.
-    on_status = on_body = on_message_begin = on_message_complete = None
-    on_chunk_header = on_chunk_complete = None
-
     def __init__(self, head: bytes) -> None:
         """Parse; raises ``HeadBroken``."""
         self.fields: list[tuple[bytes, bytes]] = []
@@ -82,7 +80,7 @@ class ResponseHead:
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             raise HeadBroken(str(error)) from error
         finally:
-            del self._parser  # it refers back to this object
+            self._parser = _NOBODYS  # the other refers back to this object
         self.connection = codings = b""
         self.is_events = False
         self.length_bytes: int | None = None
