@@ -11,10 +11,10 @@ from llmgw.domain import summaries
 from llmgw.domain.catalog import Scaling
 from llmgw.domain.deeds import Deed
 from llmgw.domain.nodes import Fabric, Host, LocalWeights, NodeTarget, Storage, never_registered
+from llmgw.domain.outlooks import ActionView, ModelOutlook, OutlookView, PassView, PlanView
 from llmgw.domain.questions import Supposed, WhatIf
 from llmgw.domain.replicas import FetchProgress, ReplicaState, ShardState
 from llmgw.domain.views import (
-    ActionView,
     ChosenPlacement,
     ChosenShard,
     ControlView,
@@ -23,15 +23,11 @@ from llmgw.domain.views import (
     GpuUse,
     GpuView,
     LogTail,
-    ModelOutlook,
     ModelStatus,
     ModelView,
     NodeVerdict,
     NodeView,
-    OutlookView,
-    PassView,
     PlacementView,
-    PlanView,
     ProfileVerdict,
     RefusalView,
     ReplicaView,

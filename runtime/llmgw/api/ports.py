@@ -8,14 +8,13 @@ from typing import Protocol
 
 from llmgw.domain.deeds import Deed
 from llmgw.domain.nodes import NodeTarget
+from llmgw.domain.outlooks import OutlookView, PlanView
 from llmgw.domain.questions import WhatIf
 from llmgw.domain.views import (
     LogTail,
     ModelView,
     NodeView,
-    OutlookView,
     PlacementView,
-    PlanView,
     RefusalView,
     ReplicaView,
     StatusView,

@@ -13,15 +13,14 @@ from pydantic import TypeAdapter, ValidationError
 
 from llmgw.domain.deeds import Deed
 from llmgw.domain.nodes import NodeTarget
+from llmgw.domain.outlooks import OutlookView, PlanView
 from llmgw.domain.questions import Supposed
 from llmgw.domain.views import (
     LogTail,
     ModelView,
     NodeView,
     OrphanView,
-    OutlookView,
     PlacementView,
-    PlanView,
     RefusalView,
     RemovalView,
     ReplicaView,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llmgw.cli import figures
 from llmgw.cli.screens import Column, Row, Screen
-from llmgw.domain.views import ActionView, OutlookView, PlanView
+from llmgw.domain.outlooks import ActionView, OutlookView, PlanView
 
 _ACTION_COLUMNS = (
     Column("ACTION", is_whole=True),

@@ -12,9 +12,9 @@ from dataclasses import replace
 from llmgw.control.reconciler import deciding, effects, narrating, reporting, wanting
 from llmgw.domain import names
 from llmgw.domain.nodes import Liveness
+from llmgw.domain.outlooks import PassView
 from llmgw.domain.replicas import Replica, ReplicaState, Shard, ShardReport, ShardState
 from llmgw.domain.snapshots import Cluster, Snapshot
-from llmgw.domain.views import PassView
 
 _MOST_PASSES = 500
 _STEP_S, _LONGEST_STEP_S = 1.0, 120.0

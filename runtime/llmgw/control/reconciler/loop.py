@@ -21,6 +21,7 @@ from llmgw.control.reconciler.routing import Routes
 from llmgw.domain import summaries
 from llmgw.domain.actions import Decision, Place
 from llmgw.domain.nodes import HeartbeatFacts, NodeFacts, NodeTarget
+from llmgw.domain.outlooks import OutlookView, PlanView
 from llmgw.domain.questions import WhatIf
 from llmgw.domain.replicas import RunningShard, ShardReport
 from llmgw.domain.routes import EndpointState, RouteTable
@@ -30,9 +31,7 @@ from llmgw.domain.views import (
     ControlView,
     ModelView,
     NodeView,
-    OutlookView,
     PlacementView,
-    PlanView,
     ReplicaView,
     StatusView,
 )

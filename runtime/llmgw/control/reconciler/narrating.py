@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from llmgw.domain.actions import Action, ExpireNode, Place
+from llmgw.domain.outlooks import ActionView
 from llmgw.domain.snapshots import Cluster
-from llmgw.domain.views import ActionView
 
 _WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
 

@@ -15,10 +15,10 @@ from llmgw.control.reconciler.foreseeing import World
 from llmgw.domain import catalog_rules
 from llmgw.domain.catalog import Model, Scaling
 from llmgw.domain.nodes import Liveness, Node, NodeTarget, never_registered
+from llmgw.domain.outlooks import ModelOutlook, OutlookView, PlanView
 from llmgw.domain.questions import Supposed, WhatIf
 from llmgw.domain.replicas import ReplicaState
 from llmgw.domain.snapshots import Snapshot
-from llmgw.domain.views import ModelOutlook, OutlookView, PlanView
 from llmgw.errors import Conflict, Unknown
 
 Change: TypeAlias = Callable[[Snapshot], Snapshot]
