@@ -59,10 +59,13 @@ def boot_id() -> str:
 
 
 def entry(pid: int) -> Entry | None:
-    """The process of that pid, or nothing."""
+    """The process of that pid, or nothing; nothing too for another user's where those are hidden.
+
+    Engines run as the agent's own user, so none of them is ever hidden (``hidepid`` of proc(5)).
+    """
     try:
         stat = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
     # The name may hold spaces and parentheses, so fields are counted from the last one.
     fields = stat.rpartition(")")[2].split()
