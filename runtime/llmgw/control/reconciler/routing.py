@@ -83,40 +83,24 @@ def build(
     endpoints = (*own, *_still_valid(carried, catalog, besides={e.endpoint_id for e in own}))
     serving = {name for e in endpoints if e.state is EndpointState.READY for name in e.models}
     running = wanting.counting(replicas)
-
-    def entry(model: Model) -> RoutedModel:
-        if model.name in serving:
-            return listing.routed(
-                model, catalog=catalog, state=ModelState.READY, created_at=created_at
-            )
-        held = running.get(model.name, ())
-        failures = _resting(model.name, snapshot)
-        state = _waiting(
-            model,
-            running=len(held),
-            asked=snapshot.asked,
-            is_refused=model.name in refused,
-            is_resting=failures is not None,
-        )
-        waiting = listing.routed(
-            model,
-            catalog=catalog,
-            state=state,
-            created_at=created_at,
-            retry_after_s=_retry_after_s(model.name, snapshot),
-            failure="" if failures is None else failures.error,
-        )
-        ready_at = expecting.soonest(held, snapshot)
-        return (
-            waiting
-            if ready_at is None
-            else replace(waiting, ready_expected_at=round(epoch_at + ready_at))
-        )
-
     return RouteTable(
         term=term,
         endpoints=endpoints,
-        models={name: entry(model) for name, model in catalog.models.items()},
+        models={
+            name: listing.routed(
+                model, catalog=catalog, state=ModelState.READY, created_at=created_at
+            )
+            if name in serving
+            else _unserved(
+                model,
+                snapshot,
+                held=running.get(name, ()),
+                is_refused=name in refused,
+                created_at=created_at,
+                epoch_at=epoch_at,
+            )
+            for name, model in catalog.models.items()
+        },
         canonical=catalog.canonical,
     )
 
@@ -172,6 +156,38 @@ def _still_valid(
         for e in carried
         if e.endpoint_id not in besides and any(name in catalog.canonical for name in e.models)
     ]
+
+
+def _unserved(
+    model: Model,
+    snapshot: Snapshot,
+    *,
+    held: Sequence[Replica],
+    is_refused: bool,
+    created_at: int,
+    epoch_at: float,
+) -> RoutedModel:
+    """A model without an endpoint: why it has none, and when it will probably have one."""
+    failures = _resting(model.name, snapshot)
+    state = _waiting(
+        model,
+        running=len(held),
+        asked=snapshot.asked,
+        is_refused=is_refused,
+        is_resting=failures is not None,
+    )
+    waiting = listing.routed(
+        model,
+        catalog=snapshot.catalog,
+        state=state,
+        created_at=created_at,
+        retry_after_s=_retry_after_s(model.name, snapshot),
+        failure="" if failures is None else failures.error,
+    )
+    ready_at = expecting.soonest(held, snapshot)
+    if ready_at is None:
+        return waiting
+    return replace(waiting, ready_expected_at=round(epoch_at + ready_at))
 
 
 def _waiting(
