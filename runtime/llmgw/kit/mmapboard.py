@@ -29,15 +29,16 @@ def in_memory(count: int) -> memoryview:
 def created(path: Path, *, count: int) -> memoryview:
     """``count`` words of a fresh file, all 0; a file that lay there goes on for who has it open.
 
-    It appears whole: nobody can attach to a half of it.  Raises ``Invalid`` where the folder does
-    not let us.
+    It appears whole: nobody can attach to a half of it.  All of it is set aside on the disk, for a
+    page that finds the disk full kills whoever writes to it.  Raises ``Invalid`` where the folder
+    does not let us.
     """
     fresh = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         fd = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _MODE)
         try:
-            os.ftruncate(fd, count * _WORD_BYTES)
+            os.posix_fallocate(fd, 0, count * _WORD_BYTES)
             words = _mapped(fd, count)
         finally:
             os.close(fd)

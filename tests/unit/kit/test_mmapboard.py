@@ -27,6 +27,12 @@ def test_a_new_file_does_not_pull_the_old_one_from_under_those_who_have_it(tmp_p
     assert [file.name for file in tmp_path.iterdir()] == ["load"]
 
 
+def test_a_disk_that_fills_up_later_cannot_take_a_page_away(tmp_path):
+    path = tmp_path / "load"
+    mmapboard.created(path, count=100_000)
+    assert path.stat().st_blocks * 512 >= 800_000
+
+
 @pytest.mark.parametrize("size_bytes", [0, 8, 72], ids=["empty", "short", "long"])
 def test_a_file_of_another_size_is_refused(tmp_path, size_bytes):
     path = tmp_path / "load"
