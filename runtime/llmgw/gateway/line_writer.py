@@ -12,6 +12,10 @@ import threading
 from collections.abc import Callable
 from typing import IO
 
+from llmgw.kit import logs
+
+_log = logs.get(__name__)
+
 _BATCH_LINES = 1024
 _MOST_BATCHES = 64
 _CLOSE_WITHIN_S = 5.0
@@ -23,7 +27,7 @@ class LineWriter:
     def __init__(
         self, open_stream: Callable[[], IO[str]], *, name: str, closes: bool = False
     ) -> None:
-        """``closes`` where the stream is nobody else's."""
+        """``closes`` where the stream is nobody else's: then the log tells that it fails."""
         self._open_stream = open_stream
         self._name = name
         self._closes = closes
@@ -68,14 +72,19 @@ class LineWriter:
 
     def _run(self) -> None:
         stream: IO[str] | None = None
+        has_failed = False
         while (batch := self._batches.get()) is not None:
             try:
                 if stream is None:
                     stream = self._open_stream()
                 stream.write("".join(batch))
                 stream.flush()
-            except (OSError, ValueError):
+                has_failed = False
+            except (OSError, ValueError) as error:
                 self.dropped_lines += len(batch)  # nobody reads any more; the requests go on
+                if self._closes and not has_failed:
+                    _log.error("lines_not_written", writer=self._name, error=str(error))
+                has_failed = True
         if stream is not None and self._closes:
             with contextlib.suppress(OSError):
                 stream.close()

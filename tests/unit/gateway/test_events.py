@@ -147,3 +147,15 @@ def test_file_that_cannot_be_opened_stops_nothing(tmp_path):
     writer.add("x\n")
     writer.close()
     assert writer.dropped_lines == 1
+
+
+def test_file_of_our_own_that_cannot_be_written_is_said_once(tmp_path, caplog):
+    writer = LineWriter((tmp_path / "nowhere" / "file").open, name="test", closes=True)
+    writer.start()
+    for _ in range(3):
+        writer.add("x\n")
+        writer.flush()
+    writer.close()
+    [said] = [one.keys for one in caplog.records if one.message == "lines_not_written"]
+    assert said["writer"] == "test"
+    assert "nowhere" in said["error"]
