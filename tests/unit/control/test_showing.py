@@ -170,6 +170,7 @@ def test_explanation_shows_every_gate_profile_and_node():
         ("missing", True),
         ("settled", True),
         ("backoff", True),
+        ("room", True),
     ]
     gpu, cpu = view.profiles
     assert [(v.node_id, v.check) for v in gpu.nodes] == [("n1", "gpu_class"), ("n2", "flags")]

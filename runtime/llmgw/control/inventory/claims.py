@@ -60,6 +60,24 @@ def by_node(cluster: Cluster, *, now: float) -> Mapping[str, Claims]:
     return book
 
 
+def keep_room(book: Mapping[str, Claims], cluster: Cluster, *, besides: str, now: float) -> None:
+    """Add to the claims what is kept for models, ``besides`` the one that asks.
+
+    What is to be left by others is claimed by them until they have, so this counts both: nobody
+    else is to come in between.
+    """
+    for kept in cluster.reservations.values():
+        if kept.model == besides or kept.until_at <= now:
+            continue
+        for node_id, cards in kept.gpus_by_node.items():
+            if (claims := book.get(node_id)) is None:
+                continue
+            for index in cards:
+                claims.gpus.setdefault(index, f"room kept for {kept.model}")
+            claims.memory_mb += kept.memory_gb * MIB_PER_GB
+            claims.disk_gb += kept.disk_gb
+
+
 def is_foreign(gpu: Gpu, claims: Claims) -> bool:
     """Whether a card that nobody of ours holds has memory in use."""
     used_mib = gpu.memory_used_mib or 0

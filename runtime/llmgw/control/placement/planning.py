@@ -79,9 +79,13 @@ class Outcome:
         return "; ".join(f"profile {t.profile.name}: {t.summary}" for t in self.tried)
 
 
-def space(cluster: Cluster, *, now: float, bounds: Bounds) -> Space:
-    """The nodes of a cluster as placement sees them; in order of their names."""
+def space(cluster: Cluster, *, now: float, bounds: Bounds, asker: str = "") -> Space:
+    """The nodes of a cluster as placement sees them; in order of their names.
+
+    ``asker`` is the model that may take the room that is kept for it.
+    """
     book = claiming.by_node(cluster, now=now)
+    claiming.keep_room(book, cluster, besides=asker, now=now)
     return Space(
         sites=tuple(
             fitting.site(cluster.nodes[node_id], book[node_id]) for node_id in sorted(cluster.nodes)
@@ -97,18 +101,23 @@ def plan(
     """Try the profiles, best first, until one fits; ``is_full`` tries them all, for explaining."""
     tried: list[Tried] = []
     for profile in preferred(model, failures=failures):
-        need = Need(
-            model=model.name,
-            source=model.source,
-            profile=profile,
-            now=where.now,
-            port_range=where.bounds.port_range,
-            avoided=_avoided(failures, where),
-        )
-        tried.append(_try(where.sites, need))
+        wanted = need(where, model, profile, failures=failures)
+        tried.append(_try(where.sites, wanted))
         if tried[-1].placement is not None and not is_full:
             break
     return Outcome(tried=tuple(tried))
+
+
+def need(where: Space, model: Model, profile: Profile, *, failures: Failures | None = None) -> Need:
+    """What one profile asks of each of its nodes."""
+    return Need(
+        model=model.name,
+        source=model.source,
+        profile=profile,
+        now=where.now,
+        port_range=where.bounds.port_range,
+        avoided=_avoided(failures, where),
+    )
 
 
 def preferred(model: Model, *, failures: Failures | None) -> Sequence[Profile]:

@@ -33,23 +33,23 @@ class Course:
         self.used_at: Mapping[str, float] = {}
         self.waited_at: Mapping[str, float] = {}
         self.asked: frozenset[str] = frozenset()
+        self.asked_at: Mapping[str, float] = {}
+        self.watched_since: Mapping[str, float] = {}
         self.refusals: Mapping[str, str] = {}
 
     def begin_anew(self, *, now: float) -> None:
         """Await the nodes again: a new leader knows as little as a new process."""
         self.settling = settling.begun(now=now)
+        self.watched_since = {}
 
     def look(self, cluster: Cluster, catalog: Catalog, *, traffic: Traffic, now: float) -> None:
         """Note which nodes are there, what is asked for, and which models lack replicas."""
         self.used_at = demand.used(self.used_at, cluster=cluster, traffic=traffic, now=now)
         self.waited_at = demand.waited(self.waited_at, traffic=traffic, now=now)
-        self.asked = demand.asked(
-            self.used_at,
-            traffic=traffic,
-            waited_at=self.waited_at,
-            refused=self.refusals,
-            now=now,
+        self.watched_since = demand.watched(
+            self.watched_since, cluster=cluster, traffic=traffic, now=now
         )
+        self.asked = self._asked(cluster, traffic=traffic, now=now)
         was_settling = not self.settling.is_over
         self.settling = settling.noted(
             self.settling,
@@ -66,6 +66,20 @@ class Course:
             replicas=cluster.replicas.values(),
             asked=self.asked,
             now=now,
+        )
+
+    def _asked(self, cluster: Cluster, *, traffic: Traffic, now: float) -> frozenset[str]:
+        by_requests = demand.asked(
+            self.used_at,
+            traffic=traffic,
+            waited_at=self.waited_at,
+            refused=self.refusals,
+            now=now,
+        )
+        self.asked_at = demand.remembered(self.asked_at, asked=by_requests, now=now)
+        patience_s = self._options.bounds.unwanted_after_s
+        return by_requests | demand.awaiting_room(
+            cluster, asked_at=self.asked_at, patience_s=patience_s, now=now
         )
 
     def note(self, decision: Decision) -> None:

@@ -7,7 +7,7 @@ twice. What fails by a mistake of ours is left out alone and reported in ``Decis
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -19,16 +19,25 @@ from llmgw.control.reconciler import (
     draining,
     draws,
     effects,
+    evicting,
     gates,
+    idling,
     moving,
     starting,
     wanting,
 )
 from llmgw.domain import names
-from llmgw.domain.actions import Action, Decision, ExpireNode, ForgetFailures, StopStray
+from llmgw.domain.actions import (
+    Action,
+    Decision,
+    ExpireNode,
+    ForgetFailures,
+    StopStray,
+    Unreserve,
+)
 from llmgw.domain.catalog import Model
 from llmgw.domain.nodes import Liveness
-from llmgw.domain.replicas import ReplicaState
+from llmgw.domain.replicas import Replica, ReplicaState
 from llmgw.domain.snapshots import Snapshot
 
 _T = TypeVar("_T")
@@ -48,7 +57,9 @@ def decide(snapshot: Snapshot) -> Decision:
     _remind_of_strays(turn)
     _move_off(turn)
     _scale_down(turn)
+    _stop_idle(turn)
     _forget_failures(turn)
+    _let_go_of_room(turn)
     _place_one(turn)
     return turn.decision()
 
@@ -123,6 +134,24 @@ def _scale_down(turn: _Turn) -> None:
         turn.guarded(_advance, drain.replica_id)
 
 
+def _stop_idle(turn: _Turn) -> None:
+    for drain in tuple(idling.ends(turn.snapshot)):
+        turn.do(drain)
+        turn.guarded(_advance, drain.replica_id)
+
+
+def _let_go_of_room(turn: _Turn) -> None:
+    snapshot = turn.snapshot
+    if not snapshot.cluster.reservations:
+        return
+    have = wanting.counting(snapshot.cluster.replicas.values())
+    lacking = {m.name for m in wanting.lacking(snapshot.catalog, have, asked=snapshot.asked)}
+    for name, kept in snapshot.cluster.reservations.items():
+        reason = evicting.why_void(kept, snapshot, is_lacking=name in lacking)
+        if reason:
+            turn.do(Unreserve(name, reason=reason))
+
+
 def _forget_failures(turn: _Turn) -> None:
     snapshot = turn.snapshot
     if not snapshot.cluster.failures:
@@ -160,14 +189,43 @@ def _place_one(turn: _Turn) -> None:
     if not open_wants:
         return
     since = snapshot.missing_since
+    since, kept = snapshot.missing_since, snapshot.cluster.reservations
     open_wants.sort(
-        key=lambda m: (since.get(m.name, snapshot.now), len(have.get(m.name, ())), m.name)
+        key=lambda m: (
+            m.name not in kept,
+            since.get(m.name, snapshot.now),
+            len(have.get(m.name, ())),
+            m.name,
+        )
     )
-    space = planning.space(snapshot.cluster, now=snapshot.now, bounds=snapshot.bounds)
+    space = _space(snapshot)
     for model in open_wants:
-        turn.guarded(_place, (model, space))
+        turn.guarded(_place, (model, _space(snapshot, model) if model.name in kept else space))
         if turn.snapshot is not snapshot:
             return
+    spare = evicting.spare(snapshot)
+    for model in open_wants:
+        if model.name in turn.refusals and (spare or model.name in kept):
+            turn.guarded(_make_room, (model, space, spare))
+
+
+def _space(snapshot: Snapshot, asker: Model | None = None) -> planning.Space:
+    return planning.space(
+        snapshot.cluster,
+        now=snapshot.now,
+        bounds=snapshot.bounds,
+        asker="" if asker is None else asker.name,
+    )
+
+
+def _make_room(turn: _Turn, want: tuple[Model, planning.Space, Sequence[Replica]]) -> None:
+    """Have an idle replica leave for a model that fits nowhere, which then waits for that."""
+    model, space, spare = want
+    step = evicting.step(model, turn.snapshot, space=space, candidates=spare)
+    if step is not None:
+        turn.do(step)
+    if model.name in turn.snapshot.cluster.reservations:
+        del turn.refusals[model.name]
 
 
 def _may_place(model: Model, snapshot: Snapshot, *, running: int) -> bool:

@@ -15,6 +15,9 @@ from llmgw.domain.traffic import Traffic
 IN_USE_S = 60.0
 """A model that was used within this time is in use: it is replaced where its replica ends."""
 
+REMEMBERED_S = 3600.0
+"""How long it is remembered when a model was asked for."""
+
 REFUSED_S = 10.0
 """A model that found no place is told so for this long after the last request that waited for it.
 
@@ -55,6 +58,39 @@ def asked(
     told = {model for model in waited_at if model in refused}
     in_use = {model for model, at in used_at.items() if now - at < IN_USE_S}
     return traffic.asked | told | in_use
+
+
+def remembered(
+    before: Mapping[str, float], *, asked: Collection[str], now: float
+) -> Mapping[str, float]:
+    """When each model was last asked for, after another look."""
+    recent = {model: at for model, at in before.items() if now - at < REMEMBERED_S}
+    return {**recent, **dict.fromkeys(asked, now)}
+
+
+def awaiting_room(
+    cluster: Cluster, *, asked_at: Mapping[str, float], patience_s: float, now: float
+) -> frozenset[str]:
+    """Models for which room is being made, and that somebody has asked for lately.
+
+    Their requests give up and come again before others have left: the wish outlives them.
+    """
+    return frozenset(
+        model
+        for model in cluster.reservations
+        if now - asked_at.get(model, now - patience_s) < patience_s
+    )
+
+
+def watched(
+    before: Mapping[str, float], *, cluster: Cluster, traffic: Traffic, now: float
+) -> Mapping[str, float]:
+    """Since when the gateways have told of each replica without a break, after another look."""
+    return {
+        replica_id: before.get(replica_id, now)
+        for replica_id in cluster.replicas
+        if replica_id in traffic.endpoints
+    }
 
 
 def draining_inflight(table: RouteTable, traffic: Traffic) -> Mapping[str, int]:

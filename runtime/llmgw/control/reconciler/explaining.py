@@ -32,7 +32,9 @@ def explain(name: str, snapshot: Snapshot) -> PlacementView:
     ready, starting = states.count(ReplicaState.READY), states.count(ReplicaState.STARTING)
     counting = wanting.counting(snapshot.cluster.replicas.values())
     running = len(counting.get(model.name, ()))
-    space = planning.space(snapshot.cluster, now=snapshot.now, bounds=snapshot.bounds)
+    space = planning.space(
+        snapshot.cluster, now=snapshot.now, bounds=snapshot.bounds, asker=model.name
+    )
     failures = snapshot.cluster.failures.get(model.name)
     outcome = planning.plan(space, model, failures=failures, is_full=True)
     node_ids = [site.node_id for site in space.sites]

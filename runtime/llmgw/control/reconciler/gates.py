@@ -31,6 +31,7 @@ def of(model: Model, snapshot: Snapshot, *, running: int) -> tuple[Gate, ...]:
         _lacking(model, snapshot, running=running),
         _settled(snapshot),
         _rested(model, snapshot),
+        _roomy(model, snapshot),
     )
 
 
@@ -78,3 +79,12 @@ def _rested(model: Model, snapshot: Snapshot) -> Gate:
     )
     detail = f"failed {failures.count} time(s), next try in {math.ceil(left_s)} s: {told}"
     return Gate("backoff", is_open=False, detail=detail)
+
+
+def _roomy(model: Model, snapshot: Snapshot) -> Gate:
+    """Shut while others are leaving to make room."""
+    replicas = snapshot.cluster.replicas.values()
+    leaving = sorted(r.replica_id for r in replicas if r.evicted_for == model.name)
+    if not leaving:
+        return Gate("room", is_open=True)
+    return Gate("room", is_open=False, detail=f"{', '.join(leaving)} is leaving to make room")

@@ -75,10 +75,12 @@ def _shard_after(shard: Shard, report: ShardReport, *, now: float) -> Shard:
         is_drained = shard.is_drained or report.is_drained
         held = replace(shard, is_reported=True, is_drained=is_drained)
         return _fetching(held, report, now=now)
+    is_launched = shard.state is ShardState.PENDING and state.is_live
     return replace(
         shard,
         state=state,
         since_at=now,
+        launched_at=now if is_launched else shard.launched_at,
         is_reported=True,
         is_drained=report.is_drained,
         fetch=report.fetch,
