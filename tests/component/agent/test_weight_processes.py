@@ -135,14 +135,14 @@ async def test_a_download_ends_before_it_takes_the_space_that_is_kept(tmp_path):
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 async def test_a_gigabyte_that_is_cut_ten_times_comes_whole(tmp_path):
-    await cut_ten_times(tmp_path, length=1 << 30)
+    await assert_whole_after_ten_cuts(tmp_path, length=1 << 30)
 
 
 async def test_a_file_that_is_cut_ten_times_comes_whole(tmp_path):
-    await cut_ten_times(tmp_path, length=22 * MIB)
+    await assert_whole_after_ten_cuts(tmp_path, length=22 * MIB)
 
 
-async def cut_ten_times(tmp_path, *, length):
+async def assert_whole_after_ten_cuts(tmp_path, *, length):
     """The digest is pinned in the address, so the agent itself compares it; we do so once more."""
     body = Generated(length)
     cuts = [length // 12 + i * 1000 for i in range(10)]

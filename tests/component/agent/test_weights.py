@@ -113,7 +113,9 @@ async def test_the_last_caller_that_leaves_ends_the_download_and_a_new_one_begin
         assert len(made.requests) == 2
 
 
-async def test_a_caller_that_leaves_while_the_lock_is_taken_leaves_no_lock(shelf, monkeypatch):
+async def test_a_caller_that_leaves_while_the_lock_is_taken_leaves_no_lock(
+    tmp_path, shelf, monkeypatch
+):
     """Else the next one would be told that another process fetches."""
     began, may_end, ended, take = *(threading.Event() for _ in range(3)), fcntl.flock
 
@@ -133,7 +135,8 @@ async def test_a_caller_that_leaves_while_the_lock_is_taken_leaves_no_lock(shelf
         await asyncio.wait({lone})
         await asyncio.to_thread(ended.wait, 10)
         async with asyncio.timeout(10):
-            await shelf.ensure(made.url, on_progress=silent)
+            path = await shelf.ensure(made.url, on_progress=silent)
+        assert path == str(cached(tmp_path, made.url))
 
 
 async def test_a_short_body_is_an_error_and_the_next_try_goes_on_from_there(tmp_path, shelf):

@@ -102,7 +102,9 @@ def test_a_number_that_another_process_has_now_frees_nothing_it_does_not_hold(le
     record = json.loads(path.read_text())
     first.release()
     path.write_text(json.dumps({**record, "started_ticks": 1}))
-    leases.take(path).release()
+    lease = leases.take(path)
+    assert lease is not None
+    lease.release()
 
 
 def test_a_holder_that_slept_too_long_learns_that_it_lost(leases, path, clock):

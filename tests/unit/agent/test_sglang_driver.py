@@ -122,4 +122,4 @@ def test_what_cannot_run_is_refused_before_it_is_started(fields, cards, words):
 
 def test_copies_that_share_the_cards_are_let_through():
     args = ("--dp-size", "2", "--enable-dp-attention")
-    driver().validate(profile(tp=2, args=args), gpus(2))
+    assert driver().validate(profile(tp=2, args=args), gpus(2)) is None

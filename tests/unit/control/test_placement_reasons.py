@@ -113,6 +113,26 @@ def one(**node):
         ),
         ({"port_range": (1, 0)}, clusters.profile(), "ports", ["1-0", "0 held by engines"]),
     ],
+    ids=[
+        "silent",
+        "cut-off",
+        "cordoned",
+        "draining",
+        "no-address",
+        "other-label",
+        "no-label",
+        "other-engine",
+        "no-engine",
+        "memory",
+        "disk",
+        "no-gpu",
+        "other-gpu-class",
+        "ill-gpu",
+        "no-fabric",
+        "empty-fabric",
+        "broken-fabric",
+        "no-port",
+    ],
 )
 def test_refused_node_says_which_check_failed_and_why(node, profile, check, words):
     refused = refusal(one(**node), profile)

@@ -65,7 +65,8 @@ def test_model_is_no_fallback_of_itself(name):
 
 
 def test_models_may_fall_back_to_each_other():
-    catalog_rules.build([model("a", fallbacks=("b",)), model("b", fallbacks=("a",))])
+    catalog = catalog_rules.build([model("a", fallbacks=("b",)), model("b", fallbacks=("a",))])
+    assert [one.fallbacks for one in catalog.models.values()] == [("b",), ("a",)]
 
 
 @pytest.mark.parametrize("source", ["hf:org", "hf:", "hf:org//x", "hf:org/repo:", "http://"])
