@@ -10,6 +10,7 @@ from llmgw.cli import screens
 from llmgw.cli.failures import ExitCode
 from llmgw.config import reference, roles, sources
 from llmgw.config.roles import Role
+from llmgw.control.reconciler import fleet_families
 from llmgw.errors import Invalid, SettingsInvalid
 from llmgw.gateway import families
 
@@ -56,7 +57,7 @@ def check(ctx: click.Context, *, file: Path, role: str | None, is_json: bool) ->
 @click.option("--metrics", "is_of_metrics", is_flag=True, help="List the metrics instead.")
 def show_reference(*, is_of_metrics: bool) -> None:
     """Write the page that lists every setting, in Markdown."""
-    page = families.page() if is_of_metrics else reference.render()
+    page = f"{families.page()}\n{fleet_families.page()}" if is_of_metrics else reference.render()
     click.echo(page, nl=False)
 
 

@@ -82,9 +82,10 @@ class AllInOne:
         return self._gateway.stats().totals.inflight if self._gateway else 0
 
     async def metrics_page(self) -> str:
-        """See ``api.ports.MetricsPage``: of the one gateway that there is."""
+        """See ``api.ports.MetricsPage``: of the one gateway that there is, and the fleet."""
         samples = self._gateway.figures() if self._gateway else ()
-        return metrics.render(samples, families.FAMILIES)
+        page = metrics.render(samples, families.FAMILIES)
+        return page if self._control is None else page + await self._control.metrics_page()
 
     def serves(self, model: str) -> bool:
         """Whether the gateway has a living replica of the model in its table."""

@@ -25,7 +25,7 @@ from llmgw.errors import AlreadyHeld
 from llmgw.kit import addresses
 from llmgw.kit.clock import Clock, SystemClock
 from llmgw.kit.tasks import Tasks
-from llmgw.serve import holders
+from llmgw.serve import fleet_metrics, holders
 from llmgw.serve.bundling import SupportBundle
 
 
@@ -87,6 +87,10 @@ class ControlPlane:
     def join(self, gateways: Gateways) -> Callable[[], None]:
         """Hear what the gateways see, until what is returned is called."""
         return self.reconciler.join(gateways)
+
+    async def metrics_page(self) -> str:
+        """The fleet's figures of this moment, as Prometheus reads them."""
+        return fleet_metrics.page(await self.reconciler.figures())
 
     def _views(self) -> Mapping[str, object]:
         fleet = self.reconciler

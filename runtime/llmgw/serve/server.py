@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from llmgw import __version__
-from llmgw.api.ports import Control
+from llmgw.api.ports import Control, MetricsPage
 from llmgw.api.routers import metrics
 from llmgw.config import secrets
 from llmgw.config.settings import ServerSettings
@@ -32,6 +32,7 @@ from llmgw.serve.asgi_port import AsgiPort
 from llmgw.serve.liveroutes import LiveRoutes
 from llmgw.serve.locks import HeldLock
 from llmgw.serve.messages import WorkerSettings
+from llmgw.serve.metrics_pages import MetricsPages
 from llmgw.serve.route_file import RouteFile
 from llmgw.serve.signals import StopAsked
 from llmgw.serve.workers import Workers
@@ -64,6 +65,10 @@ class ControlPlaneLike(Protocol):
 
     def join(self, gateways: Workers) -> Callable[[], None]:
         """Hear what the workers see, until what is returned is called."""
+        ...
+
+    async def metrics_page(self) -> str:
+        """The fleet's figures."""
         ...
 
     async def start(self) -> int:
@@ -130,19 +135,21 @@ class Server:
         stopping = settings.gateway
         grace_s = stopping.drain_delay_s + stopping.shutdown_grace_s
         parts.push_async_callback(workers.close, grace_s=grace_s)
+        figures: MetricsPage = workers
         if control is not None:
             parts.callback(control.join(workers))
+            figures = MetricsPages(workers, fleet=control.metrics_page)
         admin = AdminListener(
             admin_port,
             readiness=RoutesReadiness(routes.current),
             control=control.shown if control is not None else None,
-            figures=workers,
+            figures=figures,
         )
         admin.start()
         parts.push_async_callback(admin.close)
         self._say_where(url, admin=listeners.shown(admin_port))
         if metrics_port is not None:
-            shown = AsgiPort(metrics_port, app=metrics.create_app(workers), name="metrics")
+            shown = AsgiPort(metrics_port, app=metrics.create_app(figures), name="metrics")
             shown.start()
             parts.push_async_callback(shown.close)
             self._announce(f"metrics  {listeners.shown(metrics_port)}/metrics")

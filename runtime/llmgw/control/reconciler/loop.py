@@ -11,13 +11,22 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from llmgw import __version__
-from llmgw.control.reconciler import deciding, demand, explaining, previewing, routing, showing
+from llmgw.control.reconciler import (
+    deciding,
+    demand,
+    explaining,
+    fleet_figures,
+    previewing,
+    routing,
+    showing,
+)
 from llmgw.control.reconciler.applying import Applier
 from llmgw.control.reconciler.course import Course
 from llmgw.control.reconciler.options import Options
 from llmgw.control.reconciler.ports import Gateways, Rooms
 from llmgw.control.reconciler.records import Records
 from llmgw.control.reconciler.routing import Routes
+from llmgw.control.reconciler.tallying import Tally
 from llmgw.domain import summaries
 from llmgw.domain.actions import Decision, Place
 from llmgw.domain.nodes import HeartbeatFacts, NodeFacts, NodeTarget
@@ -37,6 +46,7 @@ from llmgw.domain.views import (
 )
 from llmgw.errors import Standby
 from llmgw.kit import ids, logs
+from llmgw.kit.metrics import Sample
 
 _log = logs.get(__name__)
 
@@ -68,6 +78,7 @@ class Reconciler:
         self._woken = asyncio.Event()
         self._gateways: Gateways | None = None
         self._applier = Applier(rooms.dispatcher)
+        self._tally = Tally()
         self._records = Records(
             catalog=rooms.catalog,
             clock=rooms.clock,
@@ -173,6 +184,11 @@ class Reconciler:
         """Why a model is or is not placed; ``Unknown`` when there is no such."""
         return explaining.explain(model, self._snapshot())
 
+    async def figures(self) -> list[Sample]:
+        """The fleet of this moment in figures, of the families in ``fleet_families``."""
+        samples = fleet_figures.of(self._snapshot(), control=self._control())
+        return [*await asyncio.to_thread(list, samples), *self._tally.samples()]
+
     async def plan(self) -> PlanView:
         """What the next pass would do."""
         return await asyncio.to_thread(previewing.plan, self._snapshot())
@@ -212,6 +228,7 @@ class Reconciler:
             except Exception as fault:  # noqa: BLE001 - one action's fault is not the others'
                 _log.error("action_failed", action=repr(action), error=repr(fault), exc=fault)
         self._publish()
+        self._tally.note(decision, took_s=self._rooms.clock.monotonic() - now)
         if any(isinstance(action, Place) for action in decision.actions):
             # Only one is placed a pass, so that no two are given the same cards.
             self.wake()
