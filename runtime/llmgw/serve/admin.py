@@ -14,9 +14,12 @@ from llmgw.serve.asgi_port import AsgiPort
 class RoutesReadiness:
     """Ready when a request could go somewhere; fits ``api.ports.Readiness``."""
 
-    def __init__(self, current: Callable[[], RouteTable]) -> None:
-        """``current`` gives the table of the moment."""
+    def __init__(
+        self, current: Callable[[], RouteTable], *, obstacle: Callable[[], str] = str
+    ) -> None:
+        """``current`` gives the table of the moment, ``obstacle`` what else stands in the way."""
         self._current = current
+        self._obstacle = obstacle
         self.is_stopping = False
 
     def obstacles(self) -> Sequence[str]:
@@ -24,6 +27,7 @@ class RoutesReadiness:
         found = ["the server is stopping"] if self.is_stopping else []
         if not any(e.state is EndpointState.READY for e in self._current().endpoints):
             found.append("no endpoint is ready")
+        found += filter(None, [self._obstacle()])
         return found
 
 

@@ -14,14 +14,14 @@ from llmgw.control.agents.logs import LogQuestions
 from llmgw.control.agents.service import AgentService, Streams
 from llmgw.control.agents.turned_away import TurnedAway
 from llmgw.control.catalog.live import LiveCatalog
-from llmgw.control.leadership.elector import SoleLeader
+from llmgw.control.leadership.elector import Elector, SoleLeader, Standing
 from llmgw.control.reconciler import options
 from llmgw.control.reconciler.loop import Reconciler
 from llmgw.control.reconciler.ports import Gateways, Rooms
 from llmgw.control.recorder.journal import Journal
 from llmgw.domain import catalog_rules
 from llmgw.domain.routes import RouteTable
-from llmgw.errors import AlreadyHeld
+from llmgw.errors import AlreadyHeld, Standby
 from llmgw.kit import addresses
 from llmgw.kit.clock import Clock, SystemClock
 from llmgw.kit.tasks import Tasks
@@ -30,7 +30,7 @@ from llmgw.serve.bundling import SupportBundle
 
 
 class ControlPlane:
-    """One control plane without a store: it leads always."""
+    """One control plane; without an elector it leads always."""
 
     def __init__(
         self,
@@ -38,12 +38,17 @@ class ControlPlane:
         *,
         last_routes: RouteTable | None,
         also_expected: Collection[str] = (),
+        elector: Elector | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """``also_expected`` are nodes that are awaited before anything is placed."""
+        """``also_expected`` are nodes that are awaited before anything is placed.
+
+        ``elector`` is started after this and ended after ``close``.
+        """
         clock = clock or SystemClock()
-        leadership, questions = SoleLeader(), LogQuestions()
-        connections = Connections(clock=clock)
+        leadership, questions = elector or SoleLeader(), LogQuestions()
+        self._elector = elector
+        self._connections = connections = Connections(clock=clock)
         dispatcher = Dispatcher(connections=connections, leadership=leadership, questions=questions)
         turned_away = TurnedAway(clock=clock)
         self._journal = _journal(settings)
@@ -83,6 +88,13 @@ class ControlPlane:
             service, connections=connections, address=settings.agent_listen, tls=tls
         )
         self._tasks = Tasks(owner="control")
+        if elector is not None:
+            elector.subscribe(self._stands)
+
+    def obstacle(self) -> str:
+        """Why clients should be sent elsewhere; empty unless another one is known to lead."""
+        other = self._elector.leader() if self._elector is not None else None
+        return f"this control plane is a standby; {other.address} leads" if other else ""
 
     def join(self, gateways: Gateways) -> Callable[[], None]:
         """Hear what the gateways see, until what is returned is called."""
@@ -115,6 +127,13 @@ class ControlPlane:
         if self._journal is not None:
             await self._journal.close()
         await self._listener.close()
+
+    def _stands(self, standing: Standing) -> None:
+        """A lapsed leader keeps its streams and routes; a deposed one sends its agents away."""
+        if standing is Standing.STANDBY:
+            self._connections.end_all(Standby("this control plane is a standby; another one leads"))
+            self.reconciler.stand_by()
+        self.reconciler.wake()
 
     async def _listening(self) -> int:
         try:

@@ -21,6 +21,7 @@ from llmgw.api.ports import Control, MetricsPage
 from llmgw.api.routers import metrics
 from llmgw.config import secrets
 from llmgw.config.settings import ServerSettings
+from llmgw.control.leadership.elector import Elector
 from llmgw.domain import catalog_rules
 from llmgw.domain.routes import RouteTable
 from llmgw.errors import Invalid
@@ -63,6 +64,10 @@ class ControlPlaneLike(Protocol):
         """Whether agents must show certificates."""
         ...
 
+    def obstacle(self) -> str:
+        """Why clients should be sent elsewhere; empty where nothing is in the way."""
+        ...
+
     def join(self, gateways: Workers) -> Callable[[], None]:
         """Hear what the workers see, until what is returned is called."""
         ...
@@ -77,6 +82,23 @@ class ControlPlaneLike(Protocol):
 
     async def close(self) -> None:
         """Leave the agents."""
+        ...
+
+
+class LeadingLike(Protocol):
+    """The store and the candidate; ``leading.Leading`` fits."""
+
+    @property
+    def elector(self) -> Elector:
+        """Says whether this server leads."""
+        ...
+
+    async def start(self) -> None:
+        """Open the store and stand for election."""
+        ...
+
+    async def close(self) -> None:
+        """Let the next one lead."""
         ...
 
 
@@ -141,7 +163,9 @@ class Server:
             figures = MetricsPages(workers, fleet=control.metrics_page)
         admin = AdminListener(
             admin_port,
-            readiness=RoutesReadiness(routes.current),
+            readiness=RoutesReadiness(
+                routes.current, obstacle=control.obstacle if control else str
+            ),
             control=control.shown if control is not None else None,
             figures=figures,
         )
@@ -168,7 +192,13 @@ class Server:
         if not settings.has_control_plane:
             return None
         file = RouteFile(Path(settings.state_dir))
-        control = _make_control_plane(settings, last_routes=file.load())
+        leading = _make_leading(settings, environ=self._environ)
+        control = _make_control_plane(
+            settings, last_routes=file.load(), elector=leading.elector if leading else None
+        )
+        if leading is not None:
+            parts.push_async_callback(leading.close)
+            await leading.start()
         parts.push_async_callback(file.close)
         parts.callback(control.routes.subscribe(file.keep))
         port = await control.start()
@@ -219,9 +249,18 @@ def _held(run_dir: Path) -> HeldLock:
 
 
 def _make_control_plane(
-    settings: ServerSettings, *, last_routes: RouteTable | None
+    settings: ServerSettings, *, last_routes: RouteTable | None, elector: Elector | None
 ) -> ControlPlaneLike:
     """Import it only where it is wanted: grpc is larger than all else that a router needs."""
     module = importlib.import_module("llmgw.serve.control_plane")
-    made: ControlPlaneLike = module.ControlPlane(settings, last_routes=last_routes)
+    made: ControlPlaneLike = module.ControlPlane(settings, last_routes=last_routes, elector=elector)
+    return made
+
+
+def _make_leading(settings: ServerSettings, *, environ: Mapping[str, str]) -> LeadingLike | None:
+    """Where a store is configured; import it only there: SQLAlchemy is large."""
+    if not settings.auth.store:
+        return None
+    module = importlib.import_module("llmgw.serve.leading")
+    made: LeadingLike = module.Leading(settings, environ=environ)
     return made

@@ -137,6 +137,13 @@ class Reconciler:
         """A node cannot be told anything for now."""
         self._records.stream_lost(node_id)
 
+    def stand_by(self) -> None:
+        """Another control plane leads: let go of what agents said, for they say it there now.
+
+        What was published stays: the gateways beside this one go on serving from it.
+        """
+        self._records.let_go()
+
     # What operators say
 
     def set_node_state(self, node_id: str, *, target: NodeTarget, reason: str) -> NodeView:
@@ -214,7 +221,10 @@ class Reconciler:
         catalog, now = self._rooms.catalog.current(), self._rooms.clock.monotonic()
         self._course.look(self._records.cluster, catalog, traffic=self._traffic(), now=now)
         snapshot, at = self._snapshot(), self._rooms.clock.wall()
+        term = self._rooms.leadership.term()
         decision = await self._decide(snapshot)
+        if not self._still_leads(term):
+            return
         if self._rooms.recorder is not None:
             self._rooms.recorder.record(snapshot, decision, at=at)
         for fault in decision.faults:
@@ -240,6 +250,10 @@ class Reconciler:
             self._course.begin_anew(now=self._rooms.clock.monotonic())
         self._was_leader = is_leader
         return is_leader
+
+    def _still_leads(self, term: int) -> bool:
+        """Whether what was decided in a term may be done: deciding takes time."""
+        return self._rooms.leadership.is_leader() and self._rooms.leadership.term() == term
 
     def _excuse_stall(self) -> None:
         """Count no silence of nodes while this process itself stood still."""

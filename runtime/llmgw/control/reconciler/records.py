@@ -71,6 +71,11 @@ class Records:
             self._work.keep_only(cluster.replicas)
         self._cluster = cluster
 
+    def let_go(self) -> None:
+        """Know of no node any more, so that nothing old is believed when they come back."""
+        self._heard = {}
+        self.cluster = Cluster()
+
     def register(self, facts: NodeFacts, running: tuple[RunningShard, ...]) -> tuple[str, ...]:
         """Take a node and what it runs into the cluster; the shard ids that it shall stop."""
         now = self._clock.monotonic()
