@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -86,11 +86,31 @@ def test_the_tree_holds_no_compiled_module_which_would_hide_its_source():
     assert [str(file) for file in (ROOT / "runtime").rglob("*.so")] == []
 
 
-def test_every_module_that_is_to_be_compiled_exists():
+def compiled():
     build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
-    named = build["targets"]["wheel"]["hooks"]["mypyc"]["include"]
-    assert named
-    assert [name for name in named if not (ROOT / name).is_file()] == []
+    return [ROOT / name for name in build["targets"]["wheel"]["hooks"]["mypyc"]["include"]]
+
+
+def test_every_module_that_is_to_be_compiled_exists():
+    assert compiled()
+    assert [str(file) for file in compiled() if not file.is_file()] == []
+
+
+def test_what_is_compiled_names_each_exception_of_a_function_anew():
+    """The compiler gives a name one type, the first one's, and refuses any other as it runs."""
+    twice = [
+        f"{file.name}: {function.name} catches {name} twice"
+        for file in compiled()
+        for function in ast.walk(ast.parse(file.read_text()))
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
+        for name, count in Counter(
+            node.name
+            for node in ast.walk(function)
+            if isinstance(node, ast.ExceptHandler) and node.name
+        ).items()
+        if count > 1
+    ]
+    assert twice == []
 
 
 def test_floors_hold():

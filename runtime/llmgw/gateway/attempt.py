@@ -232,8 +232,8 @@ class Attempt:
         except Unreachable as error:
             self._dialling = None
             self._fail(Ending.DIAL_FAILED, error.message)
-        except Exception as error:  # noqa: BLE001 - the client must hear of it
-            self._owner.on_fault(error)
+        except Exception as fault:  # noqa: BLE001 - the client must hear of it
+            self._owner.on_fault(fault)
         else:
             self._dialling = None
             self._send(connection)

@@ -168,11 +168,11 @@ class UpstreamConnection:
                 receiver.on_body(data)
         except (FramingBroken, HeadBroken) as error:
             self._fail(str(error))
-        except Exception as error:
+        except Exception as fault:
             if receiver is None:
                 raise
             self._transport.abort()
-            receiver.on_fault(error)
+            receiver.on_fault(fault)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone; called by the event loop."""
