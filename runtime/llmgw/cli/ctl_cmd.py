@@ -39,7 +39,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "plan": LazyCommand(
         module="llmgw.cli.plan_cmd",
         attribute="plan",
-        help="What the next pass would do.",
+        help="What the next pass would do, or on which cards a model fits.",
     ),
     "what-if": LazyCommand(
         module="llmgw.cli.what_if_cmd",
