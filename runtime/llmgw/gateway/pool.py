@@ -105,9 +105,9 @@ class Pool:
                     where.port,
                     ssl=self._tls,
                 )
-        except TimeoutError as error:
+        except TimeoutError as timeout:
             self._reachability.failed(f"{where} takes no connection in time")
-            raise Unreachable(f"{where} took no connection in {timeout_s:g} s") from error
+            raise Unreachable(f"{where} took no connection in {timeout_s:g} s") from timeout
         except (OSError, UnicodeError) as error:  # the latter for a name that no network can have
             self._reachability.failed(f"{where} cannot be reached: {error}")
             raise Unreachable(f"{where} cannot be reached: {error}") from error
