@@ -14,7 +14,7 @@ from llmgw.gateway import families
 from llmgw.kit.metrics import Kind
 from tests.layout.test_docs import ROOT
 
-FOLDER = ROOT / "monitoring"
+FOLDER = ROOT / "docs" / "operate" / "alerts"
 RULES = [
     rule
     for group in yaml.safe_load((FOLDER / "llmgw.rules.yml").read_text())["groups"]
