@@ -76,6 +76,21 @@ def test_a_program_that_starts_to_serve_instead_is_ended_with_its_children(tmp_p
         wait_gone(int(pid))
 
 
+def test_a_program_that_leaves_children_which_print_without_end_has_answered(tmp_path, ray):
+    """Their output would be waited for, and kept in memory, until the bound."""
+    pids = tmp_path / "pids"
+    children = (
+        "import subprocess\n"
+        "child = subprocess.Popen(['yes'])\n"
+        f"open({str(pids)!r}, 'w').write(str(child.pid))\n"
+    )
+    made = vllm(program(tmp_path, "vllm", children + says("vllm-0.33.0.txt")), ray)
+    began = time.monotonic()
+    help_asking.check(made, environ=ENVIRON, timeout_s=60)
+    assert time.monotonic() - began < 30
+    wait_gone(int(pids.read_text()))
+
+
 def wait_gone(pid):
     deadline = time.monotonic() + 10
     while _lives(pid):

@@ -1,5 +1,7 @@
 """Cards read from the output of nvidia-smi, recorded and made up."""
 
+import os
+import select
 from pathlib import Path
 
 import pytest
@@ -97,6 +99,29 @@ def test_a_failing_program_is_named_with_what_it_said(tmp_path):
 def test_a_missing_program_is_named(tmp_path):
     with pytest.raises(DiscoveryFailed, match="nothing-here cannot be run"):
         nvidia_smi.read(str(tmp_path / "nothing-here"))
+
+
+def test_a_program_that_prints_without_end_is_ended(tmp_path):
+    with pytest.raises(DiscoveryFailed, match="printed more than 4 MiB"):
+        nvidia_smi.read(_program(tmp_path, "exec yes nonsense"))
+
+
+def test_a_program_that_leaves_a_child_is_not_waited_for(tmp_path):
+    row = "0, GPU-0, NVIDIA L40S, 46068, 0, 8.9, 00000000:01:00.0, 550.54, 30, 0, 5"
+    pids = tmp_path / "pid"
+    cards = nvidia_smi.read(_program(tmp_path, f"sleep 61 &\necho $! > {pids}\necho '{row}'"))
+    assert [card.name for card in cards] == ["NVIDIA L40S"]
+    assert _ends(int(pids.read_text()))
+
+
+def _ends(pid):
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    ready, _, _ = select.select([descriptor], [], [], 5)
+    os.close(descriptor)
+    return bool(ready)
 
 
 def test_the_configured_program_wins_over_the_search_path(tmp_path):

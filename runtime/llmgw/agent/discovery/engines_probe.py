@@ -9,14 +9,16 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+
+from llmgw.kit import quick_runs
 
 UNKNOWN_VERSION = "unknown"
 """The engine is here; what it is was not to be found out without running it."""
 
 ASK_TIMEOUT_S = 8.0
+_MOST_BYTES = 64 * 1024
 
 _PACKAGES = {"sglang": "sglang", "vllm": "vllm"}
 _NEEDS_PACKAGE = frozenset({"sglang"})
@@ -87,18 +89,12 @@ def _ask(python: Path, package: str, *, timeout_s: float) -> str | None:
         f"sys.exit(1) if u.find_spec({package!r}) is None else print(m.version({package!r}))"
     )
     try:
-        answer = subprocess.run(
-            [str(python), "-c", question],
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=timeout_s,
-            check=False,
+        answer = quick_runs.run(
+            [str(python), "-c", question], timeout_s=timeout_s, most_bytes=_MOST_BYTES
         )
-    except (OSError, subprocess.TimeoutExpired):
+    except (OSError, TimeoutError):
         return None
-    return version_in(answer.stdout.decode(errors="replace")) if answer.returncode == 0 else None
+    return version_in(answer.output + answer.errors) if answer.code == 0 else None
 
 
 def _find(program: str, search_path: str | None) -> Path | None:

@@ -9,12 +9,13 @@ import csv
 import io
 import re
 import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 
 from llmgw.agent.discovery import gpus
 from llmgw.domain.nodes import Gpu
 from llmgw.errors import DiscoveryFailed
+from llmgw.kit import quick_runs
+from llmgw.kit.quick_runs import Answer
 
 COLUMNS = (
     "index",
@@ -36,6 +37,7 @@ COLUMNS = (
 
 _MANDATORY = 10
 _TIMEOUT_S = 20.0
+_MOST_BYTES = 4 * 1024 * 1024
 _REFUSED = re.compile(r'Field "([^"]+)" is not a valid field to query')
 _NEVER_REFUSED = frozenset({"index", "uuid", "name"})
 
@@ -53,14 +55,14 @@ def read(program: str) -> tuple[Gpu, ...]:
     columns = list(COLUMNS)
     while True:
         ended = _ask(program, columns)
-        refused = _REFUSED.search(ended.stdout + ended.stderr) if ended.returncode else None
+        refused = _REFUSED.search(ended.output + ended.errors) if ended.code else None
         if refused is None or refused[1] not in set(columns) - _NEVER_REFUSED:
             break
         columns.remove(refused[1])
-    if ended.returncode != 0:
-        said = _last_line(ended.stderr) or _last_line(ended.stdout) or "nothing"
-        raise DiscoveryFailed(f"{program} ended with {ended.returncode} and said: {said}")
-    return parse(ended.stdout, columns=columns)
+    if ended.code != 0:
+        said = _last_line(ended.errors) or _last_line(ended.output) or "nothing"
+        raise DiscoveryFailed(f"{program} ended with {ended.code} and said: {said}")
+    return parse(ended.output, columns=columns)
 
 
 def parse(text: str, *, columns: Sequence[str] = COLUMNS) -> tuple[Gpu, ...]:
@@ -76,22 +78,20 @@ def parse(text: str, *, columns: Sequence[str] = COLUMNS) -> tuple[Gpu, ...]:
     )
 
 
-def _ask(program: str, columns: Sequence[str]) -> subprocess.CompletedProcess[str]:
+def _ask(program: str, columns: Sequence[str]) -> Answer:
     query = f"--query-gpu={','.join(columns)}"
+    words = [program, query, "--format=csv,noheader,nounits"]
     try:
-        return subprocess.run(
-            [program, query, "--format=csv,noheader,nounits"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
+        ended = quick_runs.run(words, timeout_s=_TIMEOUT_S, most_bytes=_MOST_BYTES)
+    except TimeoutError as error:
         raise DiscoveryFailed(f"{program} did not end within {_TIMEOUT_S:g} s") from error
     except OSError as error:
         raise DiscoveryFailed(f"{program} cannot be run: {error.strerror}") from error
+    if ended.code is None:
+        raise DiscoveryFailed(
+            f"{program} printed more than {_MOST_BYTES >> 20} MiB: no list of cards"
+        )
+    return ended
 
 
 def _card(fields: Mapping[str, str]) -> Gpu:

@@ -6,17 +6,13 @@ ended with it.
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
-import subprocess
 from collections.abc import Mapping
-from pathlib import Path
 
 from llmgw.agent.engines import option_check
 from llmgw.agent.engines.contract import Checkable, HelpQuestion
 from llmgw.config import sources
 from llmgw.domain.engine_checks import EngineCheck, ProgramCheck
+from llmgw.kit import quick_runs
 
 ANSWER_TIMEOUT_S = 180.0
 """vLLM and SGLang load torch before they say anything."""
@@ -42,29 +38,16 @@ def _check(
 ) -> ProgramCheck:
     kept = sources.without_settings(environ)
     try:
-        text = _output(question, environ={**kept, **question.more_env}, timeout_s=timeout_s)
+        answer = quick_runs.run(
+            question.words,
+            environ={**kept, **question.more_env},
+            timeout_s=timeout_s,
+            most_bytes=_MOST_BYTES,
+        )
+    except TimeoutError:
+        failure = f"it did not answer within {timeout_s:g} s"
     except OSError as error:
         failure = f"{question.words[0]} cannot be started: {error.strerror}"
-    except subprocess.TimeoutExpired:
-        failure = f"it did not answer within {timeout_s:g} s"
     else:
-        return option_check.compare(driver, question, text)
+        return option_check.compare(driver, question, f"{answer.output}\n{answer.errors}")
     return ProgramCheck(question.command, question.words, failure=failure)
-
-
-def _output(question: HelpQuestion, *, environ: Mapping[str, str], timeout_s: float) -> str:
-    with subprocess.Popen(
-        list(question.words),
-        cwd=Path("/"),
-        env=dict(environ),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    ) as process:
-        try:
-            output, _ = process.communicate(timeout=timeout_s)
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-    return output[:_MOST_BYTES].decode(errors="replace")
