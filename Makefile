@@ -1,6 +1,7 @@
 # Short names for what people type; .ci/run calls the same ones.
 PYTHON ?= python3
 DATA ?= .llmgw
+DIST ?= dist
 QUESTION ?= Say hello in one short sentence.
 MODEL := $(DATA)/models/SmolLM2-135M-Instruct.Q4_1.gguf
 BIN := .venv/bin
@@ -21,13 +22,14 @@ slow: .venv/dev.stamp ## the others
 exhaustive: .venv/dev.stamp ## properties over twenty times as many random cases, by hand; ten minutes
 	$(BIN)/pytest -n 2 -m exhaustive
 
-wheel: .venv/dev.stamp ## dist/: the wheel with the gateway compiled, for this Python and processor; takes a compiler
-	HATCH_BUILD_HOOK_ENABLE_MYPYC=1 $(BIN)/python -m build --outdir dist .
+wheel: .venv/dev.stamp ## the wheel with the gateway compiled, for this Python and processor; takes a C compiler
+	HATCH_BUILD_HOOK_ENABLE_MYPYC=1 $(BIN)/python -m build --outdir $(DIST) .
 
-test-compiled: wheel ## the gateway's tests once more, with the gateway compiled
-	rm -rf build/compiled
-	$(PIP) install --no-deps --target build/compiled "$$(ls -t dist/llmgw-*-cp*.whl | head -1)"
-	PYTHONPATH=build/compiled $(BIN)/pytest -n 2 -m "not slow" tests/component/gateway tests/unit/gateway
+test-compiled: ## the gateway's tests, with the gateway compiled
+	rm -rf build/dist build/compiled
+	$(MAKE) wheel DIST=build/dist
+	$(PIP) install --no-deps --target build/compiled build/dist/*.whl
+	PYTHONPATH=build/compiled $(BIN)/pytest -n 2 -m "not slow" tests/component/gateway
 
 soak: .venv/dev.stamp ## ten minutes of traffic, for what grows slowly
 	$(BIN)/pytest -m soak
