@@ -21,6 +21,7 @@ PROMISES = ROOT / "docs" / "contribute" / "promises.md"
 PAGES_OF_PROMISES = [
     PROMISES,
     PROMISES.with_name("promises-agent.md"),
+    PROMISES.with_name("promises-control.md"),
     PROMISES.with_name("promises-gateway.md"),
 ]
 
