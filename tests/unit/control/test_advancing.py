@@ -63,18 +63,18 @@ def test_starting_replica_is_awaited():
     assert step(placed(), now=NOW + 5) is None
 
 
-@pytest.mark.parametrize(
-    ("model", "says"),
-    [
-        (clusters.model("other"), "its model is no longer"),
-        (clusters.model("m", clusters.profile("new")), "its profile cpu is no longer"),
-    ],
-    ids=["model", "profile"],
-)
-def test_replica_of_what_left_the_catalog_is_drained(model, says):
-    action = step(clusters.replica(), model=model)
+def test_replica_of_a_model_that_left_the_catalog_is_drained():
+    action = step(clusters.replica(), model=clusters.model("other"))
     assert isinstance(action, Drain)
-    assert says in action.reason
+    assert "its model is no longer" in action.reason
+
+
+def test_start_with_a_profile_that_left_the_catalog_ends_and_what_serves_with_it_stays():
+    without = clusters.model("m", clusters.profile("new"))
+    action = step(placed(), model=without)
+    assert isinstance(action, Drain)
+    assert "its profile cpu is no longer" in action.reason
+    assert step(clusters.replica(), model=without) is None, "moving replaces it"
 
 
 def test_replica_of_an_edited_profile_is_left_alone():

@@ -1,4 +1,4 @@
-"""A draining node: what serves there moves off without a gap, one at a time."""
+"""A draining node: what serves there moves off without a gap."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from dataclasses import replace
 import pytest
 
 from llmgw.control.inventory import fleet
-from llmgw.control.reconciler import deciding, explaining
+from llmgw.control.reconciler import deciding, explaining, routing
 from llmgw.domain.actions import Drain, Move, Place, Stay, StopShards
 from llmgw.domain.nodes import NodeTarget
 from llmgw.domain.replicas import ReplicaState, ShardState
+from llmgw.domain.routes import EndpointState
+from llmgw.domain.snapshots import Bounds
 from tests.fakes.clusters import (
     NOW,
     after,
@@ -20,8 +22,10 @@ from tests.fakes.clusters import (
     profile,
     reach,
     replica,
+    report,
     shard,
     snapshot,
+    told,
 )
 
 DRAINS = {"is_draining": True}
@@ -66,15 +70,41 @@ def test_why_a_replacement_has_no_place_is_explained_while_the_old_one_serves():
     assert view.profiles[0].nodes[0].reason == "it is draining"
 
 
-def test_replicas_of_one_node_move_one_after_the_other():
+def test_replicas_of_different_models_move_off_a_node_at_the_same_time():
     on = cluster(
         node("n1", flags=DRAINS),
         node("n2"),
         replicas=[serving("a-1", on="n1", of="a"), serving("b-1", on="n1", of="b")],
     )
     on, actions = one_pass(on, model("a"), model("b"))
-    assert [a.replica_id for a in actions if isinstance(a, Move)] == ["a-1"]
-    assert one_pass(on, model("a"), model("b"))[1] == ()
+    assert [a.replica_id for a in actions if isinstance(a, Move)] == ["a-1", "b-1"]
+    assert kinds(one_pass(on, model("a"), model("b"))[1]) == [Place]
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_of_one_model_no_more_move_at_a_time_than_may_be_unavailable(most):
+    held = [serving(f"m-{i}", on="n1") for i in range(3)]
+    on = cluster(node("n1", flags=DRAINS), node("n2"), replicas=held)
+    bounds = Bounds(max_unavailable=most)
+    actions = deciding.decide(snapshot(model(min=3), on=on, bounds=bounds)).actions
+    assert kinds(actions).count(Move) == most
+
+
+def test_each_old_replica_goes_as_soon_as_a_new_one_serves_and_no_sooner():
+    held = [serving(f"m-{i}", on="n1") for i in range(2)]
+    on = cluster(node("n1", flags=DRAINS), node("n2"), replicas=held)
+    wish, bounds = model(min=2), Bounds(max_unavailable=2)
+    served, drains = [], []
+    for _ in range(8):
+        actions = deciding.decide(snapshot(wish, on=on, bounds=bounds)).actions
+        drains += [a.replica_id for a in actions if isinstance(a, Drain)]
+        on = after(on, actions)
+        served.append(sum(r.state is ReplicaState.READY for r in on.replicas.values()))
+        new = [r for r in on.replicas.values() if r.state is ReplicaState.STARTING]
+        for one in new[:1]:
+            on = told(on, report(one.shards[0], state=ShardState.READY))
+    assert drains == ["m-0", "m-1"]
+    assert min(served) == 2
 
 
 def test_replicas_of_two_nodes_move_at_the_same_time():
@@ -159,3 +189,18 @@ def test_the_same_word_again_keeps_its_reason_and_another_word_does_not():
     assert fleet.flagged(cordoned, target=NodeTarget.CORDONED, reason="") == cordoned
     drained = fleet.flagged(cordoned, target=NodeTarget.DRAINING, reason="")
     assert (drained.state, drained.flag_reason) == ("draining", "")
+
+
+def test_a_replica_whose_profile_left_the_catalog_serves_until_one_of_another_profile_does():
+    old = serving("m-1", on="n1", engine="sim")
+    on, wish = cluster(node("n1"), replicas=[old]), model("m", profile("other"))
+    on, actions = one_pass(on, wish)
+    assert kinds(actions) == [Move, Place]
+    assert "profile cpu is no longer in the catalog" in actions[0].reason
+    table = routing.build(snapshot(wish, on=on), carried=(), refused=(), created_at=0, term=0)
+    assert [(e.endpoint_id, e.engine, e.state) for e in table.endpoints] == [
+        ("m-1", "sim", EndpointState.READY)
+    ]
+    _, actions = one_pass(reach(on, ShardState.READY), wish)
+    assert kinds(actions) == [Drain]
+    assert actions[0].replica_id == "m-1"

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from llmgw.control.inventory import claims
 from llmgw.control.placement import planning
-from llmgw.control.reconciler import effects, explaining
+from llmgw.control.reconciler import effects, explaining, wanting
 from llmgw.control.reconciler.applying import Applier, is_still_right
 from llmgw.control.reconciler.deciding import decide
-from llmgw.domain.actions import Place
+from llmgw.domain.actions import Drain, Evict, Move, Place
+from llmgw.domain.replicas import ReplicaState
 from tests.fakes import stirred
 from tests.fakes.dispatching import FakeDispatcher
 from tests.fakes.random_clusters import Dice
@@ -145,13 +146,96 @@ def test_a_model_that_lacks_replicas_has_a_reason_or_a_closed_gate(seed):
         view = explaining.explain(name, replace(snapshot, cluster=end))
         is_held_back = any(not gate.is_open for gate in view.gates)
         outcome = planning.plan(space, model, failures=end.failures.get(name))
-        assert is_held_back or name in decision.refusals
+        assert is_held_back or name in decision.refusals or name in end.reservations
         if name in decision.refusals:
             assert outcome.placement is None
             assert decision.refusals[name]
 
 
+@MANY
+@given(SEEDS)
+def test_nobody_is_evicted_who_serves_or_is_promised_or_has_just_come(seed):
+    snapshot = found(seed)
+    now, bounds = snapshot.now, snapshot.bounds
+    for before, action, _ in steps(snapshot):
+        if not isinstance(action, Evict):
+            continue
+        victim = before.replicas[action.replica_id]
+        seen = snapshot.traffic.endpoints[action.replica_id]
+        assert snapshot.catalog.models[victim.model].scaling.is_on_demand
+        assert victim.state is ReplicaState.READY
+        assert victim.want_shards == 1
+        assert victim.model not in snapshot.asked | {action.reservation.model}
+        assert now - victim.ready_at >= bounds.min_residency_s
+        assert not seen.inflight
+        known_at = seen.last_used_at or snapshot.watched_since[action.replica_id]
+        assert now - known_at >= bounds.evict_idle_after_s
+
+
+@MANY
+@given(SEEDS)
+def test_one_is_evicted_at_a_time_and_only_where_its_going_makes_room(seed):
+    snapshot = found(seed)
+    evictions = [(b, a) for b, a, _ in steps(snapshot) if isinstance(a, Evict)]
+    assert len(evictions) <= 1
+    for before, evict in evictions:
+        assert not any(replica.evicted_for for replica in before.replicas.values())
+        kept = evict.reservation
+        victims = {*kept.victims}
+        left = {r: held for r, held in before.replicas.items() if r not in victims}
+        space = planning.space(
+            replace(before, replicas=left),
+            now=snapshot.now,
+            bounds=snapshot.bounds,
+            asker=kept.model,
+        )
+        model = snapshot.catalog.models[kept.model]
+        failures = before.failures.get(kept.model)
+        assert planning.plan(space, model, failures=failures).placement is not None
+
+
+@MANY
+@given(SEEDS)
+def test_no_pass_takes_away_the_last_that_serves_of_what_is_wanted_but_after_a_grace(seed):
+    """A replica that serves is drained only while as many as are wanted go on serving."""
+    snapshot = found(seed)
+    for before, action, after in steps(snapshot):
+        replica = before.replicas.get(getattr(action, "replica_id", ""))
+        if not isinstance(action, Drain) or replica.state is not ReplicaState.READY:
+            continue
+        model = snapshot.catalog.models.get(replica.model)
+        if model is None or "no replacement came" in action.reason or "no room" in action.reason:
+            continue
+        left = sum(
+            r.state is ReplicaState.READY and r.model == replica.model
+            for r in after.replicas.values()
+        )
+        counting = wanting.counting(before.replicas.values()).get(replica.model, ())
+        asked = wanting.wanted(model, running=0, asked=snapshot.asked)
+        is_loaded = "nobody has used it" not in action.reason and len(counting) > 1
+        assert left >= asked or (model.scaling.is_on_demand and not is_loaded and not asked)
+
+
+@MANY
+@given(SEEDS)
+def test_of_one_model_no_more_are_replaced_at_a_time_than_may_be_unavailable(seed):
+    snapshot = found(seed)
+    begun, end = Counter(), snapshot.cluster
+    for _, action, after in steps(snapshot):
+        end = after
+        if isinstance(action, Move):
+            begun[after.replicas[action.replica_id].model] += 1
+    for name in begun:
+        moving = [r for r in end.replicas.values() if r.model == name and r.is_moving]
+        leaving = [r for r in moving if r.drain_since_at is not None or r.failed_at is not None]
+        assert len(moving) - len(leaving) <= snapshot.bounds.max_unavailable
+
+
 PROMISES = (
+    test_nobody_is_evicted_who_serves_or_is_promised_or_has_just_come,
+    test_one_is_evicted_at_a_time_and_only_where_its_going_makes_room,
+    test_no_pass_takes_away_the_last_that_serves_of_what_is_wanted_but_after_a_grace,
+    test_of_one_model_no_more_are_replaced_at_a_time_than_may_be_unavailable,
     test_an_applied_plan_is_the_plan,
     test_what_is_explained_is_what_is_placed,
     test_one_snapshot_has_one_answer,
@@ -172,7 +256,7 @@ def test_it_holds_over_very_many_clusters_too(promise):
 
 def test_stirred_clusters_are_of_every_kind():
     seen = Counter()
-    for seed in range(300):
+    for seed in range(600):
         snapshot = found(seed)
         decision = decide(snapshot)
         seen.update({type(action).__name__ for action in decision.actions})
@@ -184,7 +268,8 @@ def test_stirred_clusters_are_of_every_kind():
         seen["many nodes"] += any(len(r.shards) > 1 for r in snapshot.cluster.replicas.values())
     wanted = {
         "Place", "Release", "StopShards", "Drain", "MarkFailed", "ExpireNode", "Move", "StopStray",
-        "LoseShards", "ResendStart", "replica ready", "replica starting", "replica failed",
+        "LoseShards", "ResendStart", "Evict", "HaltRoll", "EndRoll", "Stay",
+        "replica ready", "replica starting", "replica failed",
         "replica draining", "node ready", "node lost", "node cordoned", "node draining",
         "node unreachable", "stray", "blocked port", "refusal", "many nodes",
     }  # fmt: skip

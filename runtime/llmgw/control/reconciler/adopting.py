@@ -205,6 +205,7 @@ class _Taking:
             shards=tuple(sorted(map(self._shard, parts), key=lambda s: s.rank)),
             want_shards=want,
             profile_fp=first.profile_fp,
+            engine=profile.engine,
             pool=first.pool,
             fabric=first.fabric,
             memory_claim_gb=profile.min_memory_gb,

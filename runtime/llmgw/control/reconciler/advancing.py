@@ -47,10 +47,12 @@ def next_step(replica: Replica, snapshot: Snapshot) -> Step | None:
     if state is ReplicaState.DRAINING:
         return _finish_drain(replica, snapshot)
     model, profile = _definition(replica, snapshot)
-    if model is None or profile is None:
-        what = "model" if model is None else f"profile {replica.profile}"
-        return Drain(replica.replica_id, reason=f"its {what} is no longer in the catalog")
-    if state is ReplicaState.STARTING:
+    if model is None:
+        return Drain(replica.replica_id, reason="its model is no longer in the catalog")
+    if profile is None and replica.ready_at is None:
+        gone = f"its profile {replica.profile} is no longer in the catalog"
+        return Drain(replica.replica_id, reason=gone)
+    if state is ReplicaState.STARTING and profile is not None:
         return _hurry(replica, snapshot, model=model, profile=profile)
     if (hang := _hang(replica, snapshot)) is not None:
         return _give_up(replica, snapshot, reason=hang, cause=_Cause.MODEL)

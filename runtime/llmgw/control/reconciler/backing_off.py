@@ -43,6 +43,7 @@ def after_failure(replica: Replica, *, model: Model, reason: str, snapshot: Snap
         exit_code=last.exit_code,
         last_output=last.last_output,
         by_profile=by_profile,
+        profile_fp=replica.profile_fp,
         by_node=_by_node(before, blamed, now=now, bounds=bounds),
     )
 

@@ -21,8 +21,9 @@ from llmgw.control.reconciler import (
     effects,
     evicting,
     gates,
-    idling,
+    idleness,
     moving,
+    rolling,
     starting,
     wanting,
 )
@@ -121,9 +122,11 @@ def _remind_of_strays(turn: _Turn) -> None:
 
 
 def _move_off(turn: _Turn) -> None:
+    for roll in tuple(rolling.steps(turn.snapshot)):
+        turn.do(roll)
     for step in moving.beginnings(turn.snapshot):
         turn.do(step)
-    for drain in moving.ends(turn.snapshot):
+    for drain in tuple(moving.ends(turn.snapshot)):
         turn.do(drain)
         turn.guarded(_advance, drain.replica_id)
 
@@ -135,7 +138,7 @@ def _scale_down(turn: _Turn) -> None:
 
 
 def _stop_idle(turn: _Turn) -> None:
-    for drain in tuple(idling.ends(turn.snapshot)):
+    for drain in tuple(idleness.ends(turn.snapshot)):
         turn.do(drain)
         turn.guarded(_advance, drain.replica_id)
 
@@ -203,7 +206,7 @@ def _place_one(turn: _Turn) -> None:
         turn.guarded(_place, (model, _space(snapshot, model) if model.name in kept else space))
         if turn.snapshot is not snapshot:
             return
-    spare = evicting.spare(snapshot)
+    spare = evicting.spare(snapshot) if turn.refusals else ()
     for model in open_wants:
         if model.name in turn.refusals and (spare or model.name in kept):
             turn.guarded(_make_room, (model, space, spare))

@@ -15,7 +15,7 @@ from llmgw.control.inventory import claims as claiming
 from llmgw.control.placement import fitting, planning
 from llmgw.control.placement.fitting import Site
 from llmgw.control.placement.planning import Placement, Space
-from llmgw.control.reconciler import idling
+from llmgw.control.reconciler import idleness
 from llmgw.domain.actions import Evict
 from llmgw.domain.catalog import Model
 from llmgw.domain.replicas import Replica, ReplicaState
@@ -86,15 +86,16 @@ def may_go(replica: Replica, snapshot: Snapshot, *, asker: str) -> bool:
     """Whether a replica may be stopped so that another model has room."""
     bounds, ready_at = snapshot.bounds, replica.ready_at
     is_plain = (
-        replica.state is ReplicaState.READY
-        and replica.want_shards == 1
+        replica.want_shards == 1
         and not replica.is_moving
-        and replica.model not in {asker, *snapshot.asked}
-        and idling.on_demand(replica, snapshot) is not None
+        and replica.model != asker
+        and replica.model not in snapshot.asked
+        and idleness.on_demand(replica, snapshot) is not None
+        and replica.state is ReplicaState.READY
     )
     if not is_plain or ready_at is None or snapshot.now - ready_at < bounds.min_residency_s:
         return False
-    idle = idling.rest(replica, snapshot)
+    idle = idleness.rest(replica, snapshot)
     if idle is None:
         return False
     # That it was never used is only known of the time in which the gateways told of it.
@@ -103,7 +104,7 @@ def may_go(replica: Replica, snapshot: Snapshot, *, asker: str) -> bool:
 
 
 def _evict(replica: Replica, reservation: Reservation, snapshot: Snapshot) -> Evict:
-    idle = idling.rest(replica, snapshot)
+    idle = idleness.rest(replica, snapshot)
     idle_s = 0.0 if idle is None else snapshot.now - idle.since_at
     reason = f"nobody has used it for {idle_s:.0f} s, and {reservation.model} needs its place"
     return Evict(replica.replica_id, reservation=reservation, reason=reason)
@@ -173,7 +174,7 @@ class _Trial:
         """Seconds of loading it again, by how probable that is: it falls with its idle time."""
         key = (replica.model, replica.profile)
         load_s = self._snapshot.cluster.load_times.get(key, self._usual_load_s)
-        idle = idling.rest(replica, self._snapshot)
+        idle = idleness.rest(replica, self._snapshot)
         idle_s = 1.0 if idle is None else max(1.0, self._snapshot.now - idle.since_at)
         return load_s / idle_s
 

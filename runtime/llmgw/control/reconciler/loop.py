@@ -318,6 +318,8 @@ class Reconciler:
             bounds=self._options.bounds,
             missing_since=self._course.missing_since,
             asked=self._course.asked,
+            asked_at=self._course.asked_at,
+            watched_since=self._course.watched_since,
             traffic=traffic,
             draining_inflight=demand.draining_inflight(self.routes.current(), traffic),
             is_leader=self._was_leader,

@@ -1,22 +1,23 @@
-"""How the replicas of a draining node move off it: one at a time, and without a gap; pure.
+"""How replicas are replaced while they serve, and without a gap; pure.
 
-The replica goes on serving while another one is placed elsewhere, and is drained when that one
-serves. It goes after a grace period anyway, or the only node that can run a model could never be
-drained. One that has never served, or that nobody wants, goes at once.
+Those on a draining node move off it, those whose profile has left the catalog or is rolled make
+place for one of another profile. The replica goes on serving while another one is placed, and is
+drained when that one serves; of one model only so many are replaced at a time. Off a draining node
+it goes after a grace period anyway, or the only node that can run a model could never be drained.
+One that has never served, or that nobody wants, goes at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 
-from llmgw.control.reconciler import wanting
+from llmgw.control.reconciler import rolling, wanting
 from llmgw.domain.actions import Drain, Move, Stay
-from llmgw.domain.catalog import Model
 from llmgw.domain.replicas import Replica, ReplicaState
 from llmgw.domain.snapshots import Snapshot
 
 _PRESENT = frozenset({ReplicaState.STARTING, ReplicaState.READY})
-_STARTUP_SLACK_S = 120.0
 
 
 def beginnings(snapshot: Snapshot) -> Sequence[Move | Stay]:
@@ -24,58 +25,99 @@ def beginnings(snapshot: Snapshot) -> Sequence[Move | Stay]:
     return [*_called_off(snapshot), *_begun(snapshot)]
 
 
-def ends(snapshot: Snapshot) -> Sequence[Drain]:
+def ends(snapshot: Snapshot) -> Iterator[Drain]:
     """The moves to finish now: what serves elsewhere, or never will, lets the old one go."""
-    return [
-        Drain(replica.replica_id, reason=reason)
-        for replica in _moving(snapshot)
-        if (reason := _why_it_may_go(replica, snapshot))
-    ]
+    moving = sorted(_moving(snapshot), key=lambda r: (r.moving_since_at, r.replica_id))
+    if not moving:
+        return
+    serving, wanted = _serving(snapshot), _wanted(snapshot)
+    for replica in moving:
+        is_serving = replica.state is ReplicaState.READY
+        left = serving[replica.model] - is_serving
+        reason = _why_it_may_go(replica, snapshot, is_enough=left >= wanted(replica.model))
+        if reason:
+            serving[replica.model] = left
+            yield Drain(replica.replica_id, reason=reason)
 
 
 def _called_off(snapshot: Snapshot) -> Iterator[Stay]:
     for replica in _moving(snapshot):
-        if not _draining_nodes(replica, snapshot):
-            yield Stay(replica.replica_id, reason="its node does not drain any more")
+        if not _why_move(replica, snapshot):
+            yield Stay(replica.replica_id, reason="there is no reason any more to replace it")
 
 
 def _begun(snapshot: Snapshot) -> Iterator[Move]:
-    """The next replica of each draining node that has none under way; what serves goes last."""
-    replicas = snapshot.cluster.replicas.values()
-    busy = {n for r in replicas if r.is_moving for n in _draining_nodes(r, snapshot)}
-    waiting = [r for r in replicas if r.state in _PRESENT and not r.is_moving]
-    for replica in sorted(waiting, key=lambda r: (r.state is ReplicaState.READY, r.replica_id)):
-        nodes = _draining_nodes(replica, snapshot)
-        if nodes and not busy & nodes:
-            busy |= nodes
-            yield Move(replica.replica_id, reason=f"node {', '.join(sorted(nodes))} drains")
+    """As many of each model as may be replaced at a time; what serves goes last."""
+    under_way = Counter(replica.model for replica in _moving(snapshot))
+    reasons = {
+        replica.replica_id: reason
+        for replica in snapshot.cluster.replicas.values()
+        if not replica.is_moving and (reason := _why_move(replica, snapshot))
+    }
+    waiting = [snapshot.cluster.replicas[replica_id] for replica_id in reasons]
+    present = [replica for replica in waiting if replica.state in _PRESENT]
+    for replica in sorted(present, key=lambda r: (r.state is ReplicaState.READY, r.replica_id)):
+        if under_way[replica.model] < _most_at_once(replica, snapshot):
+            under_way[replica.model] += 1
+            yield Move(replica.replica_id, reason=reasons[replica.replica_id])
 
 
-def _why_it_may_go(replica: Replica, snapshot: Snapshot) -> str:
-    if replica.ready_at is None:
-        return "its node drains, and it has never served"
+def _why_move(replica: Replica, snapshot: Snapshot) -> str:
+    if nodes := _draining_nodes(replica, snapshot):
+        return f"node {', '.join(sorted(nodes))} drains"
+    if _has_lost_its_profile(replica, snapshot):
+        return f"profile {replica.profile} is no longer in the catalog"
+    return "its profile has changed" if rolling.is_rolling(replica, snapshot) else ""
+
+
+def _has_lost_its_profile(replica: Replica, snapshot: Snapshot) -> bool:
     model = snapshot.catalog.models.get(replica.model)
-    counting = wanting.counting(snapshot.cluster.replicas.values()).get(replica.model, ())
-    serving = sum(r.state is ReplicaState.READY for r in counting)
-    wanted = 0 if model is None else _wanted(model, len(counting), snapshot)
-    if serving >= wanted:
-        return "its node drains, and enough others serve"
+    return model is not None and model.profile(replica.profile) is None
+
+
+def _most_at_once(replica: Replica, snapshot: Snapshot) -> int:
+    model = snapshot.catalog.models.get(replica.model)
+    is_rolled = not _draining_nodes(replica, snapshot) and rolling.is_rolling(replica, snapshot)
+    if model is not None and is_rolled:
+        return rolling.most_at_once(model, snapshot)
+    return snapshot.bounds.max_unavailable
+
+
+def _why_it_may_go(replica: Replica, snapshot: Snapshot, *, is_enough: bool) -> str:
+    why = _why_move(replica, snapshot)
+    if replica.ready_at is None:
+        return f"{why}, and it has never served"
+    if is_enough:
+        return f"{why}, and enough others serve"
+    if rolling.is_rolling(replica, snapshot) and rolling.may_interrupt(replica, snapshot):
+        return f"{why}, and there is no room for another beside it"
     since_at = replica.moving_since_at
     waited_s = 0.0 if since_at is None else snapshot.now - since_at
-    if waited_s >= _grace_s(replica, snapshot):
-        return f"its node drains, and no replacement came to serve within {waited_s:.0f} s"
+    model = snapshot.catalog.models.get(replica.model)
+    must_go = _draining_nodes(replica, snapshot) or _has_lost_its_profile(replica, snapshot)
+    if must_go and waited_s >= rolling.grace(model, snapshot):
+        return f"{why}, and no replacement came to serve within {waited_s:.0f} s"
     return ""
 
 
-def _wanted(model: Model, counting: int, snapshot: Snapshot) -> int:
-    return wanting.wanted(model, running=counting, asked=snapshot.asked)
+def _serving(snapshot: Snapshot) -> Counter[str]:
+    """How many of each model serve, those that are to be replaced too."""
+    replicas = snapshot.cluster.replicas.values()
+    return Counter(r.model for r in replicas if r.state is ReplicaState.READY)
 
 
-def _grace_s(replica: Replica, snapshot: Snapshot) -> float:
-    model = snapshot.catalog.models.get(replica.model)
-    profiles = () if model is None else model.profiles
-    slowest_s = max((profile.startup_timeout_s for profile in profiles), default=0.0)
-    return max(snapshot.bounds.move_grace_s, slowest_s + _STARTUP_SLACK_S)
+def _wanted(snapshot: Snapshot) -> Callable[[str], int]:
+    """How many of a model are wanted; none of one that is in the catalog no longer."""
+    counting = wanting.counting(snapshot.cluster.replicas.values())
+
+    def of(name: str) -> int:
+        model = snapshot.catalog.models.get(name)
+        running = len(counting.get(name, ()))
+        if model is None:
+            return 0
+        return wanting.wanted(model, running=running, asked=snapshot.asked)
+
+    return of
 
 
 def _moving(snapshot: Snapshot) -> Iterator[Replica]:
@@ -86,5 +128,8 @@ def _moving(snapshot: Snapshot) -> Iterator[Replica]:
 
 def _draining_nodes(replica: Replica, snapshot: Snapshot) -> set[str]:
     nodes = snapshot.cluster.nodes
-    found = {shard.node_id for shard in replica.shards if shard.node_id in nodes}
-    return {node_id for node_id in found if nodes[node_id].is_draining}
+    return {
+        shard.node_id
+        for shard in replica.shards
+        if (node := nodes.get(shard.node_id)) is not None and node.is_draining
+    }

@@ -118,16 +118,17 @@ def _endpoint(replica: Replica, catalog: Catalog) -> Endpoint | None:
     model = catalog.models.get(replica.model)
     profile = None if model is None else model.profile(replica.profile)
     leader, url, state = replica.leader, replica.url, _endpoint_state(replica)
-    if model is None or profile is None or leader is None or url is None or state is None:
+    if model is None or leader is None or url is None or state is None:
         return None
     return Endpoint(
         endpoint_id=replica.replica_id,
         url=url,
         models=model.names,
-        engine=profile.engine,
+        # Its profile may have left the catalog: then it serves until another one does.
+        engine=replica.engine if profile is None else profile.engine,
         node_id=leader.node_id,
         pool=replica.pool,
-        weight=profile.weight or 1.0,
+        weight=1.0 if profile is None else profile.weight or 1.0,
         state=state,
         upstream_model=model.name,
         context_length=model.context_length,

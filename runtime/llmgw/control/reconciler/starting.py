@@ -19,6 +19,7 @@ def place(placement: Placement, *, model: Model, replica_id: str, now: float, re
         shards=tuple(_shard(replica_id, slot, now=now) for slot in placement.slots),
         want_shards=profile.nodes,
         profile_fp=profile.fingerprint(model=model),
+        engine=profile.engine,
         pool=placement.pool,
         fabric=placement.fabric,
         memory_claim_gb=profile.min_memory_gb,
