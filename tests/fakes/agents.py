@@ -33,6 +33,7 @@ from llmgw.domain.nodes import Gpu
 from llmgw.domain.replicas import LaunchProfile, ShardReport, ShardSpec, ShardState
 from llmgw.errors import Invalid
 from llmgw.kit.clock import SystemClock
+from tests.fakes.waiting import eventually
 
 HOST = "127.0.0.1"
 SCRIPT = Path(__file__).with_name("scripted_engine.py")
@@ -204,13 +205,6 @@ def is_alive(pid: int) -> bool:
     """Whether a process runs; a zombie does not."""
     found = proctable.entry(pid)
     return found is not None and found.is_running
-
-
-async def eventually(is_so: Callable[[], bool], *, within_s: float = 10.0) -> None:
-    """Wait for something that no report tells."""
-    async with asyncio.timeout(within_s):
-        while not is_so():  # noqa: ASYNC110 - nothing tells of it
-            await asyncio.sleep(0.01)
 
 
 async def read_pids(path: Path) -> list[int]:

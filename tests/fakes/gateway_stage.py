@@ -24,6 +24,7 @@ from llmgw.kit.clock import SystemClock
 from llmgw.serve.liveroutes import LiveRoutes
 from tests.fakes.raw_client import RawClient, post
 from tests.fakes.upstream import Upstream
+from tests.fakes.waiting import eventually
 
 MODEL = "m"
 ASK = {"model": MODEL, "messages": [{"role": "user", "content": "hi"}]}
@@ -189,9 +190,7 @@ class Stage:
 
     async def until(self, condition, *, within_s=_WITHIN_S):
         """Wait for something that only the gateway knows."""
-        async with asyncio.timeout(within_s):
-            while not condition():  # noqa: ASYNC110 - the gateway tells nobody
-                await asyncio.sleep(_LOOK_S)
+        await eventually(condition, within_s=within_s, look_s=_LOOK_S)
 
     # The end
 

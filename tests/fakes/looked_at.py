@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from tests.fakes.waiting import Changes
+
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b"
 
 
@@ -21,7 +23,7 @@ class LookedAt:
         self.works = asyncio.Event()
         self.probes = 0
         self.asked = 0
-        self._change = asyncio.Event()
+        self._changes = Changes()
         self._serving = set()
 
     async def start(self):
@@ -44,10 +46,7 @@ class LookedAt:
         await self._until(lambda: not self._serving, 3.0)
 
     async def _until(self, condition, within_s):
-        async with asyncio.timeout(within_s):
-            while not condition():
-                self._change.clear()
-                await self._change.wait()
+        await self._changes.until(condition, within_s=within_s)
 
     async def _serve(self, reader, writer):
         self._serving.add(task := asyncio.current_task())
@@ -62,16 +61,16 @@ class LookedAt:
         finally:
             self._serving.discard(task)
             writer.transport.abort()
-            self._change.set()
+            self._changes.note()
 
     async def _answer(self, line):
         if line.startswith(b"POST"):
             self.asked += 1
-            self._change.set()
+            self._changes.note()
             await self.works.wait()
             return b'{"id":"x"}'
         self.probes += 1
-        self._change.set()
+        self._changes.note()
         if self.is_deaf:
             await asyncio.Event().wait()
         return self.metrics if line.startswith(b"GET /metrics") else self.health

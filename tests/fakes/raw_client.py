@@ -10,6 +10,8 @@ import struct
 import httptools
 import orjson
 
+from tests.fakes.waiting import Changes
+
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 _WITHIN_S = 9.0
 
@@ -71,7 +73,7 @@ class RawClient(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._answers = []
         self._current = None
-        self._change = asyncio.Event()
+        self._changes = Changes()
         self.raw = bytearray()
         self.interim = []
         self.ended = None
@@ -117,10 +119,7 @@ class RawClient(asyncio.Protocol):
         self._transport.resume_reading()
 
     async def until(self, condition, *, within_s=_WITHIN_S):
-        async with asyncio.timeout(within_s):
-            while not condition():
-                self._change.clear()
-                await self._change.wait()
+        await self._changes.until(condition, within_s=within_s)
 
     async def got(self, part, *, within_s=_WITHIN_S):
         """Wait until ``part`` is among what came."""
@@ -152,7 +151,7 @@ class RawClient(asyncio.Protocol):
         self.raw += data
         if self.parses:
             self._parser.feed_data(data)
-        self._change.set()
+        self._changes.note()
 
     def eof_received(self):
         if self.ended is None:
@@ -160,13 +159,13 @@ class RawClient(asyncio.Protocol):
             answer = self._current
             if answer is not None and not self._has_framing(answer):
                 answer.is_complete = True
-        self._change.set()
+        self._changes.note()
         return False
 
     def connection_lost(self, exc):
         if self.ended is None:
             self.ended = End.RESET if exc is not None else End.CLOSED
-        self._change.set()
+        self._changes.note()
 
     @staticmethod
     def _has_framing(answer):

@@ -15,6 +15,7 @@ from llmgw.domain.replicas import ShardReport, ShardState
 from tests.fakes import clusters
 from tests.fakes.clock import FakeClock
 from tests.fakes.dispatching import FakeDispatcher
+from tests.fakes.waiting import eventually
 
 PATIENCE_S = 5.0
 
@@ -89,9 +90,7 @@ class Stage:
 
     async def until(self, holds):
         """Wait until a condition holds, and not for ever."""
-        async with asyncio.timeout(PATIENCE_S):
-            while not holds():  # noqa: ASYNC110 - what is awaited is no event of ours
-                await asyncio.sleep(0.005)
+        await eventually(holds, within_s=PATIENCE_S, look_s=0.005)
 
     async def some_passes(self):
         """Long enough for several passes, where nothing is to happen."""

@@ -18,6 +18,7 @@ from llmgw.kit.clock import SystemClock
 from llmgw.rpc import authority
 from tests.fakes.agent_parts import FakeFacts, FakeOrders, FakeUpkeep
 from tests.fakes.fleet_parts import FakeFleet, FakeLeadership
+from tests.fakes.waiting import eventually
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ class ControlPlane:
         return f"127.0.0.1:{self.port}"
 
     async def registered(self, node_id="node01"):
-        await until(lambda: node_id in self.connections.node_ids())
+        await eventually(lambda: node_id in self.connections.node_ids())
 
 
 @asynccontextmanager
@@ -153,11 +154,3 @@ async def dialling(agent):
         await asyncio.wait({task}, timeout=5)
         assert task.done()
         assert task.cancelled(), task.exception()
-
-
-async def until(condition, *, within_s=5.0):
-    """Wait for something that another task brings about."""
-    give_up_at = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < give_up_at, "did not happen in time"
-        await asyncio.sleep(0.005)

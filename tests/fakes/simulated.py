@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from contextlib import asynccontextmanager
 
 from llmgw.config import loading
@@ -14,7 +12,6 @@ from llmgw.simulator.mishaps import Rates
 from llmgw.simulator.sim_fleet import FleetPlan, SimFleet
 from llmgw.simulator.sim_shards import Habits
 
-PATIENCE_S = 20.0
 QUICK = Behaviour(ttft_ms=1, tpot_ms=1)
 
 
@@ -80,11 +77,3 @@ async def fleet(control, *, count, hardware=(), habits=None, rates=None, **plan)
     )
     async with made:
         yield Told(made, events)
-
-
-async def until(is_so, what, *, within_s=PATIENCE_S):
-    """Wait for something that nobody tells of."""
-    give_up_at = time.monotonic() + within_s
-    while not is_so():
-        assert time.monotonic() < give_up_at, f"not within {within_s:g} s: {what}"
-        await asyncio.sleep(0.02)

@@ -15,6 +15,8 @@ from collections.abc import Iterable
 
 import orjson
 
+from tests.fakes.waiting import Changes
+
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 _WITHIN_S = 9.0
 
@@ -91,7 +93,7 @@ class Upstream:
         self._always = (answer if answer is not None else whole(),)
         self._once = []
         self._server = None
-        self._change = asyncio.Event()
+        self._changes = Changes()
         self.requests = []
         self.connections = 0
         self.open = set()
@@ -146,10 +148,7 @@ class Upstream:
 
     async def until(self, condition, *, within_s=_WITHIN_S):
         """Wait for something to become true here."""
-        async with asyncio.timeout(within_s):
-            while not condition():
-                self._change.clear()
-                await self._change.wait()
+        await self._changes.until(condition, within_s=within_s)
 
     async def asked(self, count=1):
         """The request number ``count``, once it has come."""
@@ -165,7 +164,7 @@ class Upstream:
         return self._once.pop(0) if self._once else self._always
 
     def changed(self):
-        self._change.set()
+        self._changes.note()
 
 
 class _Connection(asyncio.Protocol):

@@ -15,8 +15,9 @@ import pytest
 from llmgw.domain.replicas import ShardState
 from llmgw.errors import AlreadyHeld
 from tests.fakes import agents
-from tests.fakes.agents import Parts, eventually, is_alive, parts, read_pids, spec
+from tests.fakes.agents import Parts, is_alive, parts, read_pids, spec
 from tests.fakes.engines import free_port
+from tests.fakes.waiting import eventually
 
 
 def first_agent(tmp_path, wanted, **flags):

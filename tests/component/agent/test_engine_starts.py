@@ -14,8 +14,9 @@ from llmgw.config.settings import AgentSettings
 from llmgw.config.tending import EnginesSettings, LlamaCppSettings, SupervisorSettings
 from llmgw.domain.replicas import LaunchProfile, ShardSpec, ShardState
 from llmgw.kit.clock import SystemClock
-from tests.fakes.agents import NoCards, eventually
+from tests.fakes.agents import NoCards
 from tests.fakes.engines import free_port
+from tests.fakes.waiting import eventually
 
 LAUNCHER = (sys.executable, "-m", "llmgw", "llama-server")
 

@@ -10,8 +10,9 @@ import pytest
 
 from llmgw.domain import work
 from llmgw.domain.replicas import ShardState
-from tests.fakes.agents import eventually, is_alive, parts, read_pids, spec
+from tests.fakes.agents import is_alive, parts, read_pids, spec
 from tests.fakes.engines import free_port
+from tests.fakes.waiting import eventually
 
 HANG_S = 0.6
 WATCHED_S = 8.0

@@ -17,8 +17,9 @@ import pytest
 
 from llmgw.domain.replicas import ShardState
 from tests.fakes import agents
-from tests.fakes.agents import HOST, eventually, is_alive, parts, read_pids, spec
+from tests.fakes.agents import HOST, is_alive, parts, read_pids, spec
 from tests.fakes.engines import free_port
+from tests.fakes.waiting import eventually
 
 NOT_STARTED = "the agent ended while it was starting the engine"
 

@@ -18,8 +18,9 @@ from llmgw.domain.nodes import Gpu
 from llmgw.domain.replicas import LaunchProfile, ShardSpec, ShardState
 from llmgw.kit.clock import SystemClock
 from tests.fakes import stub_engines
-from tests.fakes.agents import NoCards, eventually, is_alive
+from tests.fakes.agents import NoCards, is_alive
 from tests.fakes.engines import free_port
+from tests.fakes.waiting import eventually
 
 CARDS = tuple(
     Gpu(index=i, uuid=f"G{i}", name="NVIDIA H100 80GB HBM3", compute_capability="9.0")

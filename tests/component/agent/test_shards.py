@@ -14,8 +14,9 @@ import pytest
 from llmgw.agent.engines.contract import StopStep
 from llmgw.domain.replicas import PORT_IN_USE, ShardState
 from llmgw.errors import Unknown
-from tests.fakes.agents import ScriptedDriver, eventually, is_alive, parts, read_pids, spec
+from tests.fakes.agents import ScriptedDriver, is_alive, parts, read_pids, spec
 from tests.fakes.engines import free_port
+from tests.fakes.waiting import eventually
 
 
 async def test_a_started_shard_goes_through_every_state_to_ready_and_to_stopped(tmp_path):

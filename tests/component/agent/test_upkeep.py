@@ -15,8 +15,9 @@ from llmgw.domain.nodes import EngineInstall, InstallState
 from llmgw.domain.replicas import ShardState
 from llmgw.errors import AlreadyHeld, EngineFailed
 from llmgw.serve import engine_orders
-from tests.fakes.agents import eventually, parts, spec
+from tests.fakes.agents import parts, spec
 from tests.fakes.engines import free_port
+from tests.fakes.waiting import eventually
 
 SOURCE = "https://models.example/a/used.gguf"
 WANT = EngineWant("llamacpp", "b10991")

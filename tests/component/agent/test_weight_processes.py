@@ -9,9 +9,9 @@ import pytest
 
 from llmgw.domain import weights as naming
 from tests.fakes import fetcher
-from tests.fakes.agents import eventually
 from tests.fakes.http_files import Generated, Plain, Reply, serving
 from tests.fakes.hub import Repository, serving_hub
+from tests.fakes.waiting import eventually
 
 MIB = 1 << 20
 BIG = Generated(12 * MIB)

@@ -8,9 +8,9 @@ import pytest
 
 from llmgw.agent.weights.fetch_status import FetchState
 from llmgw.errors import Invalid
-from tests.fakes.agents import eventually
 from tests.fakes.checkpoints import CHECKPOINT, hub_of, silent
 from tests.fakes.hub import Repository, serving_hub
+from tests.fakes.waiting import eventually
 
 
 async def until(shelf, holds):

@@ -14,8 +14,8 @@ from llmgw.domain import weights as naming
 from llmgw.errors import Conflict, Denied
 from llmgw.kit.clock import SystemClock
 from tests.fakes import fetcher
-from tests.fakes.agents import eventually
 from tests.fakes.http_files import Generated, Reply, serving
+from tests.fakes.waiting import eventually
 
 SOURCE = "https://host/llama.gguf"
 NAME = naming.cache_name(SOURCE)

@@ -20,9 +20,10 @@ from llmgw.domain import weights as naming
 from llmgw.domain.replicas import ShardState
 from llmgw.errors import DeadlinePassed, Denied, Exhausted, Invalid, Unknown, Unreachable
 from llmgw.kit.clock import SystemClock
-from tests.fakes.agents import eventually, parts, spec
+from tests.fakes.agents import parts, spec
 from tests.fakes.engines import free_port
 from tests.fakes.file_server import origin
+from tests.fakes.waiting import eventually
 
 CONTENT = bytes(range(256)) * 400
 CUT = 40_000

@@ -19,7 +19,8 @@ from llmgw.domain.replicas import (
 )
 from llmgw.errors import DeadlinePassed, EngineFailed, NotConnected, Unavailable, Unknown
 from llmgw.rpc.v1 import agent_pb2 as pb
-from tests.fakes.rpc_stage import Agent, ControlPlane, dialling, running, until
+from tests.fakes.rpc_stage import Agent, ControlPlane, dialling, running
+from tests.fakes.waiting import eventually
 
 NODE = NodeFacts(
     node_id="node01",
@@ -104,7 +105,7 @@ async def test_shards_that_nobody_claims_are_stopped(plane):
     plane.fleet.unclaimed = ("old-1.0", "old-2.0")
     agent = Agent(plane.address)
     async with dialling(agent):
-        await until(lambda: len(agent.orders.asked) == 2)
+        await eventually(lambda: len(agent.orders.asked) == 2)
     assert agent.orders.asked == [("stop", "old-1.0"), ("stop", "old-2.0")]
 
 
@@ -112,7 +113,7 @@ async def test_a_registration_that_the_fleet_refuses_is_refused_with_its_reason(
     plane.fleet.error = Unavailable("the catalog is being read")
     agent = Agent(plane.address)
     async with dialling(agent):
-        await until(lambda: "the catalog is being read" in agent.refusal)
+        await eventually(lambda: "the catalog is being read" in agent.refusal)
     assert plane.connections.node_ids() == frozenset()
 
 
@@ -120,18 +121,18 @@ async def test_a_registration_that_the_fleet_refuses_is_refused_with_its_reason(
 
 
 async def test_heartbeats_go_on(plane, agent):
-    await until(lambda: len(plane.fleet.of("heartbeat")) >= 3)
+    await eventually(lambda: len(plane.fleet.of("heartbeat")) >= 3)
     node_ids = {event[1] for event in plane.fleet.of("heartbeat")}
     assert node_ids == {"node01"}
 
 
 async def test_a_beat_repeats_nothing_that_is_known_and_says_a_change_once(plane, agent):
-    await until(lambda: plane.fleet.of("heartbeat"))
+    await eventually(lambda: plane.fleet.of("heartbeat"))
     engines = {"sim": "1", "llamacpp": "b2"}
     agent.facts.reading = replace(agent.facts.reading, engine_versions=engines)
-    await until(lambda: [b for _, _, b in plane.fleet.of("heartbeat") if b.engine_versions])
+    await eventually(lambda: [b for _, _, b in plane.fleet.of("heartbeat") if b.engine_versions])
     heard = len(plane.fleet.of("heartbeat"))
-    await until(lambda: len(plane.fleet.of("heartbeat")) > heard + 2)
+    await eventually(lambda: len(plane.fleet.of("heartbeat")) > heard + 2)
     beats = [beat for _, _, beat in plane.fleet.of("heartbeat")]
     assert [b.engine_versions for b in beats if b.engine_versions is not None] == [engines]
     assert [b.weights for b in beats if b.weights is not None] == []
@@ -146,10 +147,10 @@ async def test_a_change_is_said_again_to_the_next_control_plane_that_does_not_kn
         return [one for one in versions if one is not None]
 
     agent.facts.reading = replace(agent.facts.reading, engine_versions=engines)
-    await until(said)
+    await eventually(said)
     plane.fleet.events.clear()
     plane.connections.end_all(Unavailable("try again"))
-    await until(said)
+    await eventually(said)
     assert said() == [engines]
 
 
@@ -161,7 +162,7 @@ async def test_a_node_whose_tools_fail_still_beats(plane, agent, trouble):
         "breaks": KeyError("memory"),
     }.get(trouble)
     empty = ("heartbeat", "node01", HeartbeatFacts())
-    await until(lambda: plane.fleet.events.count(empty) >= 2)
+    await eventually(lambda: plane.fleet.events.count(empty) >= 2)
     readings = agent.facts.readings
     assert len(plane.fleet.of("register")) == 1, "the session goes on"
     if trouble == "hangs":
@@ -171,9 +172,9 @@ async def test_a_node_whose_tools_fail_still_beats(plane, agent, trouble):
 
 async def test_a_node_that_is_not_known_any_more_registers_again(plane, agent):
     plane.fleet.forgotten.add("node01")
-    await until(lambda: "register again" in agent.refusal)
+    await eventually(lambda: "register again" in agent.refusal)
     plane.fleet.forgotten.clear()
-    await until(lambda: len(plane.fleet.of("register")) == 2)
+    await eventually(lambda: len(plane.fleet.of("register")) == 2)
     first, again = plane.fleet.of("register")
     assert first == again, "whole, as the first time"
 
@@ -185,7 +186,7 @@ async def test_orders_are_carried_out_as_given_and_in_order(plane, agent):
     plane.dispatcher.start("node01", SPEC)
     plane.dispatcher.drain("node01", "llama-1.0")
     plane.dispatcher.stop("node01", "llama-1.0")
-    await until(lambda: len(agent.orders.asked) == 3)
+    await eventually(lambda: len(agent.orders.asked) == 3)
     assert agent.orders.asked == [
         ("start", SPEC),
         ("drain", "llama-1.0"),
@@ -202,7 +203,7 @@ async def test_an_order_to_a_node_without_a_stream_says_so(plane, order):
 async def test_a_start_that_is_refused_is_reported_as_failed_and_the_stream_goes_on(plane, agent):
     agent.orders.refuse.add("llama-1.0")
     plane.dispatcher.start("node01", SPEC)
-    await until(lambda: plane.fleet.of("report"))
+    await eventually(lambda: plane.fleet.of("report"))
     ((_, failed),) = plane.fleet.of("report")
     assert (failed.shard_id, failed.state) == ("llama-1.0", ShardState.FAILED)
     assert "llama-1.0 cannot be started here" in failed.error
@@ -214,7 +215,7 @@ async def test_messages_of_a_newer_peer_are_counted_and_passed_over(plane, agent
     connection.send(pb.ControlMessage())
     connection.send(pb.ControlMessage())
     plane.dispatcher.drain("node01", "llama-1.0")
-    await until(lambda: agent.orders.asked)
+    await eventually(lambda: agent.orders.asked)
     assert agent.session.status.ignored_messages == 2
     assert agent.session.status.sessions == 1
 
@@ -226,8 +227,8 @@ async def test_a_node_that_does_not_read_is_cut_off_and_nothing_is_said_to_be_se
     with pytest.raises(NotConnected):
         plane.dispatcher.drain("node01", "llama-1.0")
     assert not connection.is_open
-    await until(lambda: "does not read" in agent.refusal)
-    await until(lambda: len(plane.fleet.of("register")) == 2)
+    await eventually(lambda: "does not read" in agent.refusal)
+    await eventually(lambda: len(plane.fleet.of("register")) == 2)
 
 
 # Reports
@@ -244,13 +245,13 @@ async def test_reports_arrive_in_order_with_all_that_is_known(plane, agent):
     ]
     for one in said:
         agent.session.report(one)
-    await until(lambda: len(plane.fleet.of("report")) == 3)
+    await eventually(lambda: len(plane.fleet.of("report")) == 3)
     assert [event[1] for event in plane.fleet.of("report")] == said
 
 
 async def test_a_node_cannot_report_for_another(plane, agent):
     agent.session.report(replace(report(ShardState.READY), node_id="node02"))
-    await until(lambda: plane.fleet.of("report"))
+    await eventually(lambda: plane.fleet.of("report"))
     assert plane.fleet.of("report")[0][1].node_id == "node01"
 
 
@@ -258,21 +259,21 @@ async def test_a_report_in_a_state_that_does_not_exist_is_refused_and_the_stream
     plane, agent, agent_log
 ):
     agent.session._outbox.put(pb.AgentMessage(shard=pb.ShardStatus(shard_id="llama-1.0", state=99)))
-    await until(lambda: [k for event, k in agent_log if event == "message_refused"])
+    await eventually(lambda: [k for event, k in agent_log if event == "message_refused"])
     assert plane.fleet.of("report") == []
     assert agent.session.status.sessions == 1
 
 
 async def test_the_end_of_a_shard_is_told_after_the_silence_and_nothing_stale_is(plane, agent):
     await plane.listener.close()
-    await until(lambda: not agent.session.status.is_registered)
+    await eventually(lambda: not agent.session.status.is_registered)
     agent.orders.alive = [shard("llama-3.0")]
     agent.session.report(report(ShardState.LOADING, "llama-2.0"))
     agent.session.report(report(ShardState.FAILED, "llama-3.0", error="an earlier life"))
     agent.session.report(report(ShardState.FAILED, error="died meanwhile"))
     async with running(ControlPlane(port=plane.port)) as again:
-        await until(lambda: again.fleet.of("report"))
-        await until(lambda: len(again.fleet.of("heartbeat")) > 1)
+        await eventually(lambda: again.fleet.of("report"))
+        await eventually(lambda: len(again.fleet.of("heartbeat")) > 1)
         assert [event[1].error for event in again.fleet.of("report")] == ["died meanwhile"]
         kinds = [event[0] for event in again.fleet.events]
         assert kinds[:2] == ["register", "report"]

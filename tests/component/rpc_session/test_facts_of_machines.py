@@ -8,7 +8,8 @@ from llmgw.agent.discovery.address import Identity
 from llmgw.agent.discovery.facts import Discovery
 from llmgw.control.inventory import fleet
 from tests.fakes import described_machines
-from tests.fakes.rpc_stage import Agent, ControlPlane, dialling, running, until
+from tests.fakes.rpc_stage import Agent, ControlPlane, dialling, running
+from tests.fakes.waiting import eventually
 
 WHO = Identity("node01", "node01", "10.0.0.5", "eth0")
 
@@ -45,11 +46,11 @@ async def test_a_card_that_breaks_under_way_is_out_of_use_at_the_control_plane(n
     log = machine.root / "dev" / "kmsg"
     log.parent.mkdir()
     log.write_text("4,1,1000,-;NVRM: Xid (PCI:0000:ca:00): 79, GPU has fallen off the bus.\n")
-    await until(lambda: node().gpus[1].problems == ("Xid 79: it has fallen off the bus",))
+    await eventually(lambda: node().gpus[1].problems == ("Xid 79: it has fallen off the bus",))
     assert node().gpus[0].problems == ()
     with log.open("a") as more:
         more.write("4,2,2000,-;NVRM: loading NVIDIA UNIX x86_64 Kernel Module  535.129.03\n")
-    await until(lambda: node().gpus[1].problems == ())
+    await eventually(lambda: node().gpus[1].problems == ())
 
 
 async def test_a_fabric_is_offered_once_a_port_of_it_carries_traffic(node, machine, clock):
@@ -58,7 +59,7 @@ async def test_a_fabric_is_offered_once_a_port_of_it_carries_traffic(node, machi
     port = machine.root / "sys/class/infiniband/mlx5_0/ports/1"
     (port / "state").write_text("4: ACTIVE\n")
     clock.advance(60.0)
-    await until(lambda: node().fabrics)
+    await eventually(lambda: node().fabrics)
     (fabric,) = node().fabrics
     assert (fabric.name, fabric.hcas, fabric.rate_gbps) == ("ib", ("mlx5_0",), 200)
     assert fabric.link_layer == "InfiniBand"

@@ -13,7 +13,8 @@ from llmgw.errors import AlreadyHeld, SettingsInvalid
 from llmgw.rpc import channels
 from llmgw.rpc.v1 import agent_pb2 as pb
 from llmgw.rpc.v1 import agent_pb2_grpc
-from tests.fakes.rpc_stage import Agent, ControlPlane, dialling, running, until
+from tests.fakes.rpc_stage import Agent, ControlPlane, dialling, running
+from tests.fakes.waiting import eventually
 
 DAY_S = 86400.0
 
@@ -28,7 +29,7 @@ async def test_a_node_registers_with_its_certificate(site):
         dialling(Agent(plane.address, tls=site.node())) as agent,
     ):
         await plane.registered()
-        await until(lambda: agent.session.status.is_registered)
+        await eventually(lambda: agent.session.status.is_registered)
         assert agent.session.status.address == f"https://{plane.address}"
 
 
@@ -40,7 +41,7 @@ async def test_a_certificate_for_another_node_is_refused_and_both_are_named_on_i
         agent = Agent(plane.address, node_id="node02", tls=site.node("node02"))
         agent.facts.node = replace(agent.facts.node, node_id="node03")
         async with dialling(agent):
-            await until(lambda: agent.refusal)
+            await eventually(lambda: agent.refusal)
         assert plane.fleet.events == []
         (refusal,) = plane.turned_away.refusals()
     (reason,) = reasons(agent_log)
@@ -79,7 +80,7 @@ async def test_a_bad_certificate_is_found_before_dialling(site, agent_log, spoil
     server = await asyncio.start_server(lambda *_: dialled.append(1), "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     async with server, dialling(Agent(f"127.0.0.1:{port}", tls=spoil(site))) as agent:
-        await until(lambda: agent.refusal)
+        await eventually(lambda: agent.refusal)
         assert expected in agent.refusal
         assert dialled == []
         assert agent.facts.scans == 0
@@ -94,7 +95,7 @@ async def test_a_renewed_certificate_is_used_without_a_restart(site, tmp_path):
             Agent(plane.address, tls=replace(good, cert=str(own)), reconnect_base_s=0.05)
         ) as agent,
     ):
-        await until(lambda: "no such file" in agent.refusal)
+        await eventually(lambda: "no such file" in agent.refusal)
         shutil.copy(good.cert, own)
         await plane.registered()
         assert plane.connections.node_ids() == {"node01"}
@@ -112,7 +113,7 @@ async def test_a_control_plane_that_cannot_be_believed_is_explained(site, server
         running(ControlPlane(tls=site.server(**server))) as plane,
         dialling(Agent(plane.address, tls=site.node(**node))) as agent,
     ):
-        await until(lambda: agent.refusal)
+        await eventually(lambda: agent.refusal)
         assert expected in agent.refusal
 
 
@@ -123,7 +124,7 @@ async def test_a_socket_closed_in_the_handshake_names_causes_and_a_command(site)
         running(ControlPlane(tls=server)) as plane,
         dialling(Agent(plane.address, tls=site.node())) as agent,
     ):
-        await until(lambda: agent.refusal)
+        await eventually(lambda: agent.refusal)
         assert "its authority is another one" in agent.refusal
         assert "llmgw ctl cert inspect" in agent.refusal
 
@@ -133,7 +134,7 @@ async def test_plaintext_to_a_port_that_wants_certificates_is_explained(site):
         running(ControlPlane(tls=site.server())) as plane,
         dialling(Agent(f"http://{plane.address}")) as agent,
     ):
-        await until(lambda: agent.refusal)
+        await eventually(lambda: agent.refusal)
         assert "give tls.ca, tls.cert and tls.key" in agent.refusal
 
 
@@ -142,7 +143,7 @@ async def test_a_certificate_to_a_plaintext_port_is_explained(site):
         running(ControlPlane()) as plane,
         dialling(Agent(plane.address, tls=site.node())) as agent,
     ):
-        await until(lambda: agent.refusal)
+        await eventually(lambda: agent.refusal)
         assert "does not speak TLS" in agent.refusal
 
 
@@ -151,7 +152,7 @@ async def test_a_node_without_identity_is_refused_where_one_is_required():
         running(ControlPlane(must_identify=True)) as plane,
         dialling(Agent(plane.address)) as agent,
     ):
-        await until(lambda: agent.refusal)
+        await eventually(lambda: agent.refusal)
         assert "'node01' showed no client certificate" in agent.refusal
         assert plane.fleet.events == []
 

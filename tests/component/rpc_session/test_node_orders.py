@@ -9,7 +9,8 @@ import pytest
 from llmgw.domain.deeds import Deed, EngineWant
 from llmgw.errors import DeadlinePassed, NotConnected
 from tests.fakes.log_ear import heard
-from tests.fakes.rpc_stage import Agent, ControlPlane, dialling, running, until
+from tests.fakes.rpc_stage import Agent, ControlPlane, dialling, running
+from tests.fakes.waiting import eventually
 
 PATHS = ("/w/0123456789abcdef-a.gguf", "/w/mine.gguf")
 
@@ -24,7 +25,7 @@ async def plane():
 async def agent(plane):
     async with dialling(Agent(plane.address)) as agent:
         await plane.registered()
-        await until(lambda: agent.session.status.term == 5)
+        await eventually(lambda: agent.session.status.term == 5)
         yield agent
 
 
@@ -75,7 +76,7 @@ async def test_an_order_of_a_deposed_leader_is_refused_where_it_came_from(plane,
     plane.leadership.number = 4
     with heard("llmgw.control.agents.service") as events:
         getattr(plane.dispatcher, order)("node01", "llama-1.0")
-        await until(lambda: events)
+        await eventually(lambda: events)
     ((event, keys),) = events
     assert (event, keys["order"], keys["subject"]) == ("order_refused_by_node", order, "llama-1.0")
     assert "term 4 is over" in keys["reason"]
@@ -89,7 +90,7 @@ async def test_an_order_whose_node_is_lost_or_silent_ends(plane, agent):
     agent.upkeep.remove_weights = lambda paths, *, on_done: None
     connection = plane.connections.find("node01")
     asked = asyncio.create_task(plane.dispatcher.remove_weights("node01", PATHS))
-    await until(lambda: agent.session.status.is_registered)
+    await eventually(lambda: agent.session.status.is_registered)
     await asyncio.sleep(0.1)
     connection.end(NotConnected("the test ends it"))
     with pytest.raises(NotConnected, match="ended before it answered"):

@@ -11,7 +11,8 @@ from llmgw.domain.replicas import LaunchProfile, ShardSpec, ShardState
 from llmgw.errors import Standby, Unavailable
 from llmgw.rpc import wire_shards
 from tests.fakes.clock import FakeClock
-from tests.fakes.rpc_stage import Agent, ControlPlane, dialling, running, until
+from tests.fakes.rpc_stage import Agent, ControlPlane, dialling, running
+from tests.fakes.waiting import eventually
 
 SPEC = ShardSpec(
     replica_id="llama-1",
@@ -25,7 +26,7 @@ async def test_a_restarted_control_plane_has_its_node_back_within_two_seconds():
     async with running(ControlPlane()) as first, dialling(Agent(first.address)) as agent:
         await first.registered()
         await first.listener.close()
-        await until(lambda: not agent.session.status.is_registered)
+        await eventually(lambda: not agent.session.status.is_registered)
         async with running(ControlPlane(port=first.port)) as second:
             back_at = time.monotonic()
             await second.registered()
@@ -36,10 +37,10 @@ async def test_a_dropped_stream_is_opened_again_and_takes_orders():
     async with running(ControlPlane()) as plane, dialling(Agent(plane.address)) as agent:
         await plane.registered()
         plane.connections.end_all(Unavailable("dropped"))
-        await until(lambda: len(plane.fleet.of("register")) == 2)
+        await eventually(lambda: len(plane.fleet.of("register")) == 2)
         await plane.registered()
         plane.dispatcher.drain("node01", "unknown.0")
-        await until(lambda: agent.orders.asked == [("drain", "unknown.0")])
+        await eventually(lambda: agent.orders.asked == [("drain", "unknown.0")])
         assert agent.session.status.sessions == 2
 
 
@@ -85,12 +86,12 @@ async def test_a_leader_that_steps_down_sends_its_nodes_away():
 async def test_orders_of_a_deposed_leader_are_refused_and_a_start_is_answered():
     async with running(ControlPlane(term=5)) as plane, dialling(Agent(plane.address)) as agent:
         await plane.registered()
-        await until(lambda: agent.session.status.term == 5)
+        await eventually(lambda: agent.session.status.term == 5)
         plane.leadership.number = 4
         plane.dispatcher.stop("node01", "llama-1.0")
         plane.dispatcher.drain("node01", "llama-1.0")
         plane.dispatcher.start("node01", SPEC)
-        await until(lambda: plane.fleet.of("report"))
+        await eventually(lambda: plane.fleet.of("report"))
         ((_, failed),) = plane.fleet.of("report")
         assert failed.state is ShardState.FAILED
         assert "term 4 is over: this node has seen term 5" in failed.error
@@ -103,7 +104,7 @@ async def test_orders_without_a_term_and_with_a_newer_one_are_carried_out():
         connection = plane.connections.find("node01")
         connection.send(wire_shards.pack_stop("a.0", term=0))
         connection.send(wire_shards.pack_stop("b.0", term=6))
-        await until(lambda: len(agent.orders.asked) == 2)
+        await eventually(lambda: len(agent.orders.asked) == 2)
         assert agent.session.status.term == 6
 
 
@@ -115,7 +116,7 @@ async def test_a_deposed_leader_is_told_by_the_registration_and_keeps_no_node():
     ):
         await leader.registered()
         await leader.listener.close()
-        await until(lambda: "it leads in term 4" in agent.refusal)
+        await eventually(lambda: "it leads in term 4" in agent.refusal)
         assert deposed.fleet.events == []
 
 
@@ -130,23 +131,23 @@ async def test_the_same_agent_is_back_at_once_and_its_older_streams_end_leaves_t
         newer = Agent(plane.address)
         newer.session._instance = older.session._instance
         async with dialling(older):
-            await until(lambda: older.session.status.is_registered)
+            await eventually(lambda: older.session.status.is_registered)
             async with dialling(newer):
-                await until(lambda: "opened a newer stream" in older.refusal)
+                await eventually(lambda: "opened a newer stream" in older.refusal)
                 assert plane.fleet.of("lost") == []
                 plane.dispatcher.stop("node01", "llama-1.0")
-                await until(lambda: newer.orders.asked)
+                await eventually(lambda: newer.orders.asked)
                 assert older.orders.asked == []
     assert [event for event, _ in agent_log].count("session_ended") == 1
 
 
 async def test_a_second_agent_of_one_name_is_kept_out_while_the_first_is_heard(agent_log):
     async with running(ControlPlane()) as plane, dialling(Agent(plane.address)) as first:
-        await until(lambda: first.session.status.is_registered)
+        await eventually(lambda: first.session.status.is_registered)
         async with dialling(Agent(plane.address, reconnect_base_s=0.05)) as second:
-            await until(lambda: "another agent instance is connected" in second.refusal)
+            await eventually(lambda: "another agent instance is connected" in second.refusal)
             assert "from ipv4:127.0.0.1:" in second.refusal
-            await until(lambda: plane.turned_away.refusals()[0].count >= 3)
+            await eventually(lambda: plane.turned_away.refusals()[0].count >= 3)
             assert (first.session.status.sessions, second.session.status.sessions) == (1, 0)
             assert len(plane.fleet.of("register")) == 1
             assert plane.fleet.of("lost") == []
@@ -159,13 +160,13 @@ async def test_a_second_agent_of_one_name_is_let_in_when_the_first_is_silent():
     async with running(ControlPlane(clock=clock)) as plane:
         silent = Agent(plane.address, heartbeat_s=60, reconnect_base_s=60, reconnect_max_s=60)
         async with dialling(silent):
-            await until(lambda: silent.session.status.is_registered)
+            await eventually(lambda: silent.session.status.is_registered)
             second = Agent(plane.address, reconnect_base_s=0.05, reconnect_max_s=0.05)
             async with dialling(second):
-                await until(lambda: "silent for 120 s" in second.refusal)
+                await eventually(lambda: "silent for 120 s" in second.refusal)
                 clock.advance(120)
-                await until(lambda: second.session.status.is_registered)
-                await until(lambda: "opened a newer stream" in silent.refusal)
+                await eventually(lambda: second.session.status.is_registered)
+                await eventually(lambda: "opened a newer stream" in silent.refusal)
 
 
 async def test_a_second_agent_of_one_name_is_let_in_when_the_first_has_left():
@@ -173,14 +174,14 @@ async def test_a_second_agent_of_one_name_is_let_in_when_the_first_has_left():
         async with dialling(Agent(plane.address, heartbeat_s=60)):
             await plane.registered()
         async with dialling(Agent(plane.address, reconnect_base_s=0.05)) as second:
-            await until(lambda: second.session.status.is_registered)
+            await eventually(lambda: second.session.status.is_registered)
 
 
 async def test_a_lost_stream_is_told_to_the_fleet_once():
     async with running(ControlPlane()) as plane:
         async with dialling(Agent(plane.address)):
             await plane.registered()
-        await until(lambda: plane.fleet.of("lost"))
+        await eventually(lambda: plane.fleet.of("lost"))
         assert plane.fleet.of("lost") == [("lost", "node01")]
         assert plane.connections.node_ids() == frozenset()
 
@@ -207,7 +208,7 @@ async def test_a_control_plane_that_stops_tells_its_nodes_and_is_gone_soon():
         began_at = time.monotonic()
         await plane.listener.close()
         assert time.monotonic() - began_at < 3
-        await until(lambda: agent.refusal)
+        await eventually(lambda: agent.refusal)
         assert "is stopping" in agent.refusal
 
 
@@ -221,8 +222,8 @@ async def test_silence_is_allowed_and_a_cut_cable_is_noticed_on_both_sides():
             await asyncio.sleep(12)
             assert agent.session.status.sessions == 1
             cable.cut()
-            await until(lambda: not agent.session.status.is_registered, within_s=13)
-            await until(lambda: plane.fleet.of("lost"), within_s=13)
+            await eventually(lambda: not agent.session.status.is_registered, within_s=13)
+            await eventually(lambda: plane.fleet.of("lost"), within_s=13)
 
 
 class Cable:

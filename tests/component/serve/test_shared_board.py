@@ -15,6 +15,7 @@ from llmgw.domain.routes import Endpoint, ModelState, RoutedModel, RouteTable
 from llmgw.kit.addresses import Address
 from llmgw.serve.messages import WorkerSettings
 from llmgw.serve.workers import Workers
+from tests.fakes.waiting import eventually
 
 _SETTINGS = WorkerSettings(
     router=RouterSettings(scrape_interval=0.1),
@@ -107,12 +108,6 @@ def inflight(pool):
     return pool.traffic().endpoints["a"].inflight
 
 
-async def until(truth, *, within_s=20.0):
-    async with asyncio.timeout(within_s):
-        while not truth():  # noqa: ASYNC110 - what is looked at is another process's
-            await asyncio.sleep(0.02)
-
-
 async def test_a_killed_worker_takes_its_counts_along_and_the_others_serve_on(engine, pool):
     streams = await asyncio.gather(*(stream(pool.url) for _ in range(50)))
     assert inflight(pool) == 50
@@ -120,7 +115,7 @@ async def test_a_killed_worker_takes_its_counts_along_and_the_others_serve_on(en
     victim = pool.pids()[0]
     os.kill(victim, signal.SIGKILL)
     ends = [asyncio.ensure_future(reader.read()) for reader, _ in streams]
-    await until(lambda: 0 < inflight(pool) < 50)
+    await eventually(lambda: 0 < inflight(pool) < 50)
     left = inflight(pool)
     lost = sum(end.done() for end in ends)
     assert lost == 50 - left
@@ -128,14 +123,14 @@ async def test_a_killed_worker_takes_its_counts_along_and_the_others_serve_on(en
     engine.let_go()
     answers = await asyncio.gather(*ends, return_exceptions=True)
     assert sum(isinstance(one, bytes) and b"[DONE]" in one for one in answers) == left
-    await until(lambda: inflight(pool) == 0)
-    await until(lambda: len(set(pool.pids()) - {victim}) == 2)
+    await eventually(lambda: inflight(pool) == 0)
+    await eventually(lambda: len(set(pool.pids()) - {victim}) == 2)
     for _, writer in streams:
         writer.close()
 
 
 async def test_engines_are_asked_by_one_worker_and_by_another_when_it_dies(engine, pool):
-    await until(lambda: engine.scrapes >= 3)
+    await eventually(lambda: engine.scrapes >= 3)
     began = engine.scrapes
     await asyncio.sleep(1.0)
     assert engine.scrapes - began <= 15, "two workers that both ask would ask twice as often"
@@ -143,4 +138,4 @@ async def test_engines_are_asked_by_one_worker_and_by_another_when_it_dies(engin
     for pid in pool.pids():
         os.kill(pid, signal.SIGKILL)
         seen = engine.scrapes
-        await until(lambda seen=seen: engine.scrapes >= seen + 3)
+        await eventually(lambda seen=seen: engine.scrapes >= seen + 3)

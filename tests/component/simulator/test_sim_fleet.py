@@ -15,7 +15,8 @@ from llmgw.errors import Unknown
 from llmgw.rpc import authority
 from llmgw.simulator.mishaps import Kind, Rates
 from llmgw.simulator.sim_node import Mood
-from tests.fakes.simulated import control_plane, fleet, model, until
+from tests.fakes.simulated import control_plane, fleet, model
+from tests.fakes.waiting import eventually
 
 WIDE = model("wide", count=6, gpu_class="h100-80g", tp=4)
 SMALL = model("small", count=10, engine="llamacpp")
@@ -35,7 +36,7 @@ def serving(control):
 
 
 async def all_in(there, count):
-    await until(lambda: there.census().registered == count, f"{count} nodes are registered")
+    await eventually(lambda: there.census().registered == count, f"{count} nodes are registered")
 
 
 async def test_fifty_nodes_register_are_given_work_and_answer(tmp_path):
@@ -44,7 +45,7 @@ async def test_fifty_nodes_register_are_given_work_and_answer(tmp_path):
         fleet(control, count=50) as there,
     ):
         await all_in(there, 50)
-        await until(lambda: len(serving(control)) == 16, "all that is wanted serves")
+        await eventually(lambda: len(serving(control)) == 16, "all that is wanted serves")
         assert {view.state for view in control.reconciler.nodes()} == {"ready"}
         assert len(control.reconciler.nodes()) == 50
         now = there.census()
@@ -52,7 +53,7 @@ async def test_fifty_nodes_register_are_given_work_and_answer(tmp_path):
         assert now.shards["ready"] == 16
         assert now.moods.count(Mood.SERVING) + now.moods.count(Mood.IDLE) == 50
         beats = now.beats
-        await until(lambda: there.census().beats >= beats + 50, "every node beats")
+        await eventually(lambda: there.census().beats >= beats + 50, "every node beats")
         body = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 2}
         async with httpx.AsyncClient(timeout=10) as client:
             for endpoint in serving(control):
@@ -67,13 +68,13 @@ async def test_cards_that_are_in_use_are_shown_as_used(tmp_path):
         control_plane(tmp_path, one, expect=names(1)) as control,
         fleet(control, count=1, hardware=["h100-sxm"]),
     ):
-        await until(lambda: serving(control), "it serves")
+        await eventually(lambda: serving(control), "it serves")
 
         def used():
             (node,) = control.reconciler.nodes()
             return [gpu.memory_used_mib for gpu in node.gpus]
 
-        await until(lambda: min(used()) > 70_000, "each card tells its memory")
+        await eventually(lambda: min(used()) > 70_000, "each card tells its memory")
         (node,) = control.reconciler.nodes()
         assert all(not gpu.problems for gpu in node.gpus)
 
@@ -84,10 +85,10 @@ async def test_a_node_that_loses_power_boots_again_and_serves_again(tmp_path):
         control_plane(tmp_path, SMALL, expect=names(3)) as control,
         fleet(control, count=3, hardware=["cpu"], rates=rates, habits={"serves": False}) as there,
     ):
-        await until(lambda: there.mishaps >= 2, "nodes lose power")
-        await until(lambda: any("boots" in event for event in there.events), "one boots")
+        await eventually(lambda: there.mishaps >= 2, "nodes lose power")
+        await eventually(lambda: any("boots" in event for event in there.events), "one boots")
         assert "loses power for 0.3 s" in " ".join(there.events)
-        await until(lambda: len(ready(control)) == 10, "all that is wanted serves again")
+        await eventually(lambda: len(ready(control)) == 10, "all that is wanted serves again")
 
 
 async def test_engines_go_on_while_a_node_flaps(tmp_path):
@@ -96,10 +97,10 @@ async def test_engines_go_on_while_a_node_flaps(tmp_path):
         control_plane(tmp_path, SMALL, expect=names(4)) as control,
         fleet(control, count=4, hardware=["cpu"], rates=rates) as there,
     ):
-        await until(lambda: len(serving(control)) == 10, "all that is wanted serves")
+        await eventually(lambda: len(serving(control)) == 10, "all that is wanted serves")
         before = {view.replica_id for view in control.reconciler.replicas()}
         seen = there.mishaps
-        await until(lambda: there.mishaps >= seen + 3, "nodes flap")
+        await eventually(lambda: there.mishaps >= seen + 3, "nodes flap")
         await all_in(there, 4)
         assert {view.replica_id for view in control.reconciler.replicas()} == before
         assert len(serving(control)) == 10
@@ -111,14 +112,14 @@ async def test_a_killed_engine_is_replaced(tmp_path):
         control_plane(tmp_path, SMALL, expect=names(3)) as control,
         fleet(control, count=3, hardware=["cpu"], rates=rates, habits={"serves": False}) as there,
     ):
-        await until(lambda: len(ready(control)) > 5, "some serve")
+        await eventually(lambda: len(ready(control)) > 5, "some serve")
         before = {view.replica_id for view in ready(control)}
-        await until(lambda: there.mishaps >= 2, "engines are killed")
+        await eventually(lambda: there.mishaps >= 2, "engines are killed")
 
         def is_another():
             return {view.replica_id for view in ready(control)} - before
 
-        await until(is_another, "another one serves")
+        await eventually(is_another, "another one serves")
         assert any("is killed" in event for event in there.events)
 
 
@@ -127,21 +128,21 @@ async def test_a_fleet_comes_back_to_a_control_plane_that_starts_anew_with_its_e
         control_plane(tmp_path, SMALL, expect=names(20)) as control,
         fleet(control, count=20) as there,
     ):
-        await until(lambda: len(serving(control)) == 10, "all that is wanted serves")
+        await eventually(lambda: len(serving(control)) == 10, "all that is wanted serves")
         before = {view.replica_id for view in control.reconciler.replicas()}
         await control.close()
-        await until(lambda: not there.census().registered, "nobody is in")
+        await eventually(lambda: not there.census().registered, "nobody is in")
         again = control_plane(tmp_path, SMALL, port=control.port, expect=names(20))
         async with again as another:
             await all_in(there, 20)
-            await until(lambda: len(serving(another)) == 10, "all of it serves")
+            await eventually(lambda: len(serving(another)) == 10, "all of it serves")
             assert {view.replica_id for view in another.reconciler.replicas()} == before
 
 
 async def test_nobody_suffers_two_mishaps_at_once(tmp_path):
     rates = Rates(every_s={Kind.LOSS: 0.01, Kind.FLAP: 0.01}, lost_for_s=60.0, cut_s=60.0)
     async with control_plane(tmp_path) as control, fleet(control, count=5, rates=rates) as there:
-        await until(lambda: there.mishaps == 5, "everybody has one")
+        await eventually(lambda: there.mishaps == 5, "everybody has one")
         await asyncio.sleep(0.3)
         assert there.mishaps == 5
         now = there.census()
@@ -153,10 +154,10 @@ async def test_a_fleet_leaves_within_seconds_whatever_it_is_doing(tmp_path):
     slow = {"load_s": 60.0}
     async with control_plane(tmp_path, SMALL, WIDE, expect=names(30)) as control:
         async with fleet(control, count=30, habits=slow) as there:
-            await until(lambda: there.census().shards["loading"] > 3, "shards load")
+            await eventually(lambda: there.census().shards["loading"] > 3, "shards load")
             began = time.monotonic()
         assert time.monotonic() - began < 8
-        await until(
+        await eventually(
             lambda: not any(view.is_connected for view in control.reconciler.nodes()),
             "the control plane sees them gone",
         )
@@ -168,7 +169,7 @@ async def test_a_fleet_without_a_control_plane_says_why_nobody_is_in(tmp_path):
     async with control_plane(tmp_path) as control:
         pass  # its port is free by now
     async with fleet(control, count=2) as there:
-        await until(lambda: there.census().refusal, "a reason")
+        await eventually(lambda: there.census().refusal, "a reason")
         now = there.census()
         assert "nothing listens there" in now.refusal
         assert (now.registered, now.ever_registered) == (0, 0)
@@ -193,7 +194,7 @@ async def test_each_node_identifies_itself_by_a_certificate_of_its_own(tmp_path)
         assert len(keys) == 6
         assert not any(map(os.path.exists, keys))
         async with fleet(control, count=1, prefix="bare") as bare:
-            await until(lambda: bare.census().refusal, "it is refused without one")
+            await eventually(lambda: bare.census().refusal, "it is refused without one")
             assert not bare.census().ever_registered
 
 
