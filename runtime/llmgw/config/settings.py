@@ -115,6 +115,28 @@ class ControlSettings:
     expect_nodes: tuple[str, ...] = setting(
         (), "Names of nodes; once all of them have registered, settling ends."
     )
+    max_unavailable: int = setting(
+        1,
+        "How many replicas of one model are replaced at the same time, off draining nodes and "
+        "after `llmgw ctl model roll`.",
+        at_least=1,
+    )
+    canary_s: Seconds = setting(
+        60.0,
+        "After `llmgw ctl model roll`: how long the first new replica serves before others follow.",
+        at_least=0,
+    )
+    min_residency_s: Seconds = setting(
+        300.0,
+        "A model loaded on demand serves at least this long before it makes room for another.",
+        at_least=0,
+    )
+    evict_idle_after_s: Seconds = setting(
+        60.0,
+        "A model loaded on demand makes room for another only when nobody has used it for this "
+        "long.",
+        at_least=1,
+    )
     journal_bytes: Bytes = setting(
         64 * MIB,
         "What every pass saw and decided is kept in `journal` in `state_dir`, up to this size, for "

@@ -32,6 +32,10 @@ def of(control: ControlSettings, *, also_expected: Collection[str] = ()) -> Opti
             max_backoff_s=control.max_backoff,
             settle_window_s=control.settle_window,
             port_range=control.port_range,
+            max_unavailable=control.max_unavailable,
+            canary_s=control.canary_s,
+            min_residency_s=control.min_residency_s,
+            evict_idle_after_s=control.evict_idle_after_s,
         ),
         expected_nodes=frozenset((*control.expect_nodes, *also_expected)),
     )
