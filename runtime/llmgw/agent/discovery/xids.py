@@ -47,13 +47,13 @@ def faults(known: Mapping[str, str], messages: Iterable[str]) -> Mapping[str, st
         if _LOADED in message:
             found.clear()
         elif (xid := _XID.search(message)) is not None:
-            _note(found, _address(xid["bus"]), int(xid["code"]), xid["rest"])
+            _note(found, _address(xid["bus"]), code=int(xid["code"]), rest=xid["rest"])
         elif (gone := _GONE.search(message)) is not None and "fallen off the bus" in message:
             found[_address(gone["bus"])] = FATAL[79]
     return found
 
 
-def _note(found: dict[str, str], address: str, code: int, rest: str) -> None:
+def _note(found: dict[str, str], address: str, *, code: int, rest: str) -> None:
     if code in FATAL:
         found[address] = f"Xid {code}: {FATAL[code]}"
     elif code == _RECOVERY and (action := _ACTION.search(rest)) is not None:

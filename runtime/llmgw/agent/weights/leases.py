@@ -169,11 +169,15 @@ def _self() -> Holder:
     pid = os.getpid()
     return Holder(
         mark=secrets.token_hex(16),
-        boot_id=Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip(),
+        boot_id=_boot_id(),
         pid_namespace=_pid_namespace(),
         pid=pid,
         started_ticks=_started_ticks(pid) or 0,
     )
+
+
+def _boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
 def _pid_namespace() -> str:
@@ -182,8 +186,7 @@ def _pid_namespace() -> str:
 
 def _is_gone(holder: Holder) -> bool:
     """Whether it was a process that we could see, and that is not there any more."""
-    boot_id = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    if (holder.boot_id, holder.pid_namespace) != (boot_id, _pid_namespace()):
+    if (holder.boot_id, holder.pid_namespace) != (_boot_id(), _pid_namespace()):
         return False
     return _started_ticks(holder.pid) != holder.started_ticks
 
