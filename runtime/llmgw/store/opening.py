@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import pwd
-from pathlib import Path
 
 from llmgw.config.store_address import StoreAddress
 from llmgw.errors import Denied
@@ -76,8 +75,17 @@ def _owner(address: StoreAddress) -> int | None:
     """Who owns the file, or the folder that it will be in; nobody owns a server elsewhere."""
     if address.path is None:
         return None
-    place: Path = address.path if address.path.exists() else address.path.parent
-    return place.stat().st_uid if place.exists() else None
+    for place in (address.path, address.path.parent):
+        try:
+            return place.stat().st_uid
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise Denied(
+                f"the store {address.shown} cannot be looked at: {error.strerror}; run this as "
+                "the user that the server runs as"
+            ) from error
+    return None
 
 
 def _name(user: int) -> str:

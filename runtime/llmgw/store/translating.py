@@ -44,6 +44,11 @@ _SQLITE: Table = (
         ("may not be written; give the file and its folder to the user that the server runs as"),
     ),
     (r"is not a database|encrypted", Invalid, "is no SQLite database; name another file"),
+    (
+        r"already exists",
+        Conflict,
+        "has a table that llmgw has not made; give llmgw a database of its own",
+    ),
     (r"malformed", Internal, "is damaged; put the last copy of it in its place"),
     (r"disk is full", Unavailable, "has no room on its disk; make some"),
     (
@@ -122,6 +127,7 @@ _STATES: Table = (
         ),
     ),
     ("42501", Denied, "does not let its user do that; make that user the owner of the database"),
+    ("42P07", Conflict, "has a table that llmgw has not made; give llmgw a database of its own"),
     ("42P01", Conflict, "lacks a table; its schema was changed by somebody else"),
     ("42703", Conflict, "lacks a column; its schema was changed by somebody else"),
     ("57P", Unreachable, "is stopping or starting; it is tried again"),
