@@ -31,6 +31,9 @@ from llmgw.kit.clock import Clock
 _JOURNAL_BUDGET_S = 20.0
 """After this long no older pass is redacted."""
 
+_MOST_NODES = 50_000
+"""Nodes of all passes together that are held in memory at a time."""
+
 Views = Callable[[], Mapping[str, object]]
 """What is known at this moment, by the name of the file that it becomes."""
 
@@ -52,7 +55,7 @@ class SupportBundle:
         redactor = Redactor()
         told = {"settings": trees.encode(self.settings)}
         told |= {name: trees.encode(view) for name, view in known.items()}
-        found, missing = _last(Path(self.settings.state_dir), passes=passes)
+        found, seen, missing = _last(Path(self.settings.state_dir), passes=passes)
         for one in (*told.values(), *({"seen": r.snapshot, "did": r.decided} for r in found)):
             redactor.learn(one)
         copies = list(_redacted(found, redactor))
@@ -62,7 +65,7 @@ class SupportBundle:
             "platform": platform.platform(),
             "at": at,
             "passes": len(copies),
-            "passes_left_out": len(found) - len(copies),
+            "passes_left_out": min(passes, seen) - len(copies),
             "journal": missing,
         }
         files = {f"{name}.json": _document(redactor.redacted(t)) for name, t in told.items()}
@@ -70,15 +73,23 @@ class SupportBundle:
         return _archive(files, at=at)
 
 
-def _last(state_dir: Path, *, passes: int) -> tuple[list[Recording], str]:
-    """The last passes that were recorded, and why there are none."""
+def _last(state_dir: Path, *, passes: int) -> tuple[deque[Recording], int, str]:
+    """The last passes that were recorded, how many there are, and why not all could be read."""
+    found: deque[Recording] = deque()
+    seen = 0
     try:
-        return list(deque(journal.read(state_dir), maxlen=passes)), ""
+        for one in journal.read(state_dir):
+            seen += 1
+            found.append(one)
+            nodes = len(one.snapshot["cluster"]["nodes"])
+            while len(found) > min(passes, 1 + _MOST_NODES // (1 + nodes)):
+                found.popleft()
     except LlmgwError as error:
-        return [], error.message
+        return found, seen, error.message
+    return found, seen, ""
 
 
-def _redacted(found: list[Recording], redactor: Redactor) -> Iterator[Recording]:
+def _redacted(found: deque[Recording], redactor: Redactor) -> Iterator[Recording]:
     """The passes without what is secret, the oldest first; the newest are done first."""
     give_up_at = time.monotonic() + _JOURNAL_BUDGET_S
     done: deque[Recording] = deque()
