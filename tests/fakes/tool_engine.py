@@ -27,6 +27,7 @@ class ToolEngine:
         self.is_index_lost = faults.pop("is_index_lost", False)
         self.repeats = faults.pop("repeats", False)
         self.is_garbled = faults.pop("is_garbled", False)
+        self.status = faults.pop("status", 400)
         assert not faults
         self.asked: list[dict[str, Any]] = []
         self.url = ""
@@ -74,7 +75,7 @@ def serving(engine: ToolEngine) -> Iterator[ToolEngine]:
             asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
             engine.asked.append(asked)
             if engine.refuses and "tools" in asked:
-                self._send(400, json.dumps({"error": {"message": engine.refuses}}))
+                self._send(engine.status, json.dumps({"error": {"message": engine.refuses}}))
                 return
             message = engine.message(asked)
             if not asked.get("stream"):

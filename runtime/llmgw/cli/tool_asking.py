@@ -11,7 +11,7 @@ import httpx
 
 from llmgw.cli import tool_verdicts
 from llmgw.cli.tool_verdicts import CITY, TOOL, Call, Reply, Verdict
-from llmgw.errors import Unreachable
+from llmgw.errors import Denied, Invalid, Unknown, Unreachable
 
 ANSWER_TIMEOUT_S = 300.0
 """One answer of a big model that also has other work."""
@@ -140,14 +140,32 @@ class ToolChecks:
         request = self._client.build_request("POST", "/v1/chat/completions", json=body)
         try:
             response = self._client.send(request, stream=True)
+        except httpx.UnsupportedProtocol as error:
+            raise Invalid(
+                f"{self._client.base_url} is no address: write http://HOST:PORT"
+            ) from error
         except httpx.TransportError as error:
             raise Unreachable(
                 f"no gateway answers at {self._client.base_url} ({error}): name it with --url"
             ) from error
         if not response.is_success:
             response.read()
+            self._check_asked_at_all(response)
             raise _Refused(response.status_code, response.text)
         return response
+
+    def _check_asked_at_all(self, response: httpx.Response) -> None:
+        """A refusal that says nothing of tools is no verdict on them."""
+        base = self._client.base_url
+        if response.status_code == httpx.codes.NOT_FOUND:
+            raise Unknown(
+                f"{base} serves no model {self._model!r}; "
+                "'llmgw ctl models' lists those that there are"
+            )
+        if response.status_code in {httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN}:
+            raise Denied(
+                f"{base} answers {response.status_code}: give a key that it takes with --api-key"
+            )
 
 
 @contextlib.contextmanager

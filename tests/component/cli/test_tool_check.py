@@ -101,3 +101,19 @@ def test_the_key_comes_from_where_it_is_kept_and_is_not_shown(tmp_path):
     done = check(ToolEngine(text="no"), "--api-key", f"@{tmp_path}/key")
     assert "sk-secret" not in done.stdout + done.stderr
     assert done.returncode == 7
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "words"),
+    [(404, 4, "serves no model 'm'"), (401, 5, "--api-key"), (403, 5, "--api-key")],
+)
+def test_a_refusal_that_is_not_about_tools_is_no_verdict(status, code, words):
+    done = check(ToolEngine(refuses="no", status=status))
+    assert (done.returncode, done.stdout) == (code, "")
+    assert words in done.stderr
+
+
+def test_what_is_no_address_is_said():
+    done = commands.run("ctl", "tool-check", "m", "--url", "nonsense", environ=NOBODY)
+    assert done.returncode == 2
+    assert "is no address" in done.stderr
