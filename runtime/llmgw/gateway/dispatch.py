@@ -281,7 +281,8 @@ class Dispatch:
         self._rounds.wait(most_s=max(self._deadline() - now, 0.0), draw=shared.draw())
 
     def _wake(self) -> None:
-        self._stop_waiting()
+        if self._rounds is not None:
+            self._rounds.stop()
         self._tried = ()
         try:
             self._next()
@@ -372,7 +373,8 @@ class Dispatch:
         if self._is_over:
             return
         self._is_over = True
-        self._stop_waiting()
+        if self._rounds is not None:
+            self._rounds.stop()
         exchange, books = self._exchange, self._shared.books
         exchange.forget_content()
         if self._relay is not None:
@@ -387,10 +389,6 @@ class Dispatch:
             output_tokens=0 if usage is None else usage.completion_tokens,
         )
         books.closed(exchange)
-
-    def _stop_waiting(self) -> None:
-        if self._rounds is not None:
-            self._rounds.stop()
 
     def _deadline(self) -> float:
         return self._exchange.started_at + self._shared.settings.deadline_s
