@@ -7,9 +7,11 @@ variable of the environment writes a list.
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from urllib.parse import urlsplit
 
 import yaml
 
@@ -208,8 +210,9 @@ def _ports(raw: Sequence[object]) -> tuple[int, int]:
 def _plain(kind: type, raw: object) -> object:
     is_bool = isinstance(raw, bool)
     if kind is float and isinstance(raw, (int, float)) and not is_bool:
-        return float(raw)
-    if isinstance(raw, kind) and (kind is bool or not is_bool):
+        if abs(raw) <= sys.float_info.max:  # which .inf and .nan are not
+            return float(raw)
+    elif isinstance(raw, kind) and (kind is bool or not is_bool):
         return raw
     raise _not(raw, legal(kind))
 
@@ -232,8 +235,12 @@ def _address(raw: object) -> str:
 
 def _url(raw: object) -> str:
     text = _text(raw)
-    scheme, separator, rest = text.partition("://")
-    if separator and scheme in {"http", "https"} and rest.partition("/")[0]:
+    try:
+        parts = urlsplit(text)
+        is_whole = bool(parts.hostname) and parts.port != 0 and not any(map(str.isspace, text))
+    except ValueError:  # a port that is none, or an address in brackets that is none
+        is_whole = False
+    if is_whole and text.startswith(("http://", "https://")):
         return text.rstrip("/")
     raise _not(raw, "a URL")
 

@@ -234,6 +234,27 @@ def test_five_mistakes_are_five(mistakes):
             "at most 63, no dash at an end",
             id="node name",
         ),
+        *(
+            pytest.param(
+                f"endpoints: [{{id: e, url: '{url}', models: [m]}}]",
+                f"endpoints[0].url: '{url}' is not an address such as http://10.0.0.5:8000",
+                id=f"address {url}",
+            )
+            for url in ("http://[::1", "http://h:99999", "http://h:0", "http://:80", "http://a b")
+        ),
+        *(
+            pytest.param(
+                f"router: {{kv_ceiling: {number}}}",
+                f"router.kv_ceiling: {shown} is not a number",
+                id=number,
+            )
+            for number, shown in ((".inf", "inf"), (".nan", "nan"))
+        ),
+        pytest.param(
+            f"router: {{target_waiting: 1{'0' * 400}}}",
+            f"router.target_waiting: 1{'0' * 56}… is not a number",
+            id="number that no number holds",
+        ),
         pytest.param(
             "endpoints: [{id: e, url: 'ftp://h', models: [m]}]",
             "endpoints[0].url: 'ftp://h' is not an address such as http://10.0.0.5:8000",
