@@ -15,8 +15,13 @@ from tests.fakes.engines import free_port
 from tests.fakes.waiting import eventually
 
 HANG_S = 0.6
-WATCHED_S = 8.0
-"""A silent engine is looked at twice within this, as each look takes up to six seconds."""
+WATCHED_S = 14.0
+"""A silent engine is looked at twice within this, as each look takes six seconds."""
+
+
+def verdicts(made):
+    """Why shards are being ended; one that is stays ready until its engine is gone."""
+    return {shard.record.failure for shard in made.supervisor.unended()}
 
 
 async def test_a_ready_engine_that_hangs_is_ended_and_told_as_failed(tmp_path):
@@ -40,6 +45,7 @@ async def test_a_silent_engine_that_works_and_one_that_answers_are_left_alone(tm
         os.kill(made.pid(), signal.SIGSTOP)
         await asyncio.sleep(WATCHED_S)
         assert {shard.state for shard in made.orders.running()} == {ShardState.READY}
+        assert verdicts(made) == {""}
         os.kill(made.pid(), signal.SIGCONT)
 
 
@@ -51,6 +57,7 @@ async def test_a_silent_engine_whose_card_works_is_left_alone(tmp_path):
         os.kill(made.pid(), signal.SIGSTOP)
         await asyncio.sleep(WATCHED_S)
         assert made.states()[-1] == "ready"
+        assert verdicts(made) == {""}
         made.cards_busy = {0: 100, 1: 0}
         assert "no progress" in (await made.until(ShardState.FAILED)).error
 
