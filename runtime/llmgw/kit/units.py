@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from typing import TypeGuard
 
 from llmgw.errors import Invalid
@@ -21,7 +22,7 @@ SIZES_BYTES = {
     "tb": 1000**4,
 }
 
-_NUMBER = r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
+_NUMBER = r"([0-9]{1,99}(?:\.[0-9]{0,99})?|\.[0-9]{1,99})"  # no more, or it would be infinite
 _DURATION_PART = re.compile(rf"{_NUMBER}\s*(ms|s|m|h|d)")
 _DURATION = re.compile(rf"(?:{_NUMBER}\s*(?:ms|s|m|h|d)\s*)+")
 _SIZE = re.compile(rf"{_NUMBER}\s*([a-z]*)")
@@ -35,7 +36,7 @@ def seconds(written: object) -> float:
             return sum(float(n) * DURATIONS_S[unit] for n, unit in _DURATION_PART.findall(text))
         if re.fullmatch(_NUMBER, text):
             return float(text)
-    elif _is_number(written) and math.isfinite(written) and written >= 0:
+    elif _is_number(written) and 0 <= written <= sys.float_info.max:
         return float(written)
     raise Invalid(f"{written!r} is no duration: write 2s, 15m, 1h, 250ms or a number of seconds")
 

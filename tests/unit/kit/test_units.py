@@ -64,3 +64,23 @@ def test_a_shown_duration_reads_as_itself(text):
 @pytest.mark.parametrize("text", ["0", "100", "64KiB", "32MiB", "1GiB", "1TiB"])
 def test_a_shown_size_is_what_was_written(text):
     assert units.shown_bytes(units.size_bytes(text)) == text
+
+
+HUGE = "9" * 400
+"""More than a floating-point number holds."""
+
+
+@pytest.mark.parametrize(
+    ("read", "written"),
+    [
+        (units.seconds, f"{HUGE}s"),
+        (units.seconds, HUGE),
+        (units.seconds, int(HUGE)),
+        (units.size_bytes, f"{HUGE}MiB"),
+        (units.size_bytes, HUGE),
+    ],
+    ids=["duration", "seconds", "number", "size", "bytes"],
+)
+def test_number_that_no_number_holds_is_a_mistake(read, written):
+    with pytest.raises(Invalid, match="is no"):
+        read(written)
