@@ -16,7 +16,12 @@ _AGENT = "agent"
 @click.option("--lines", type=click.IntRange(1, 2000), default=200, show_default=True)
 @asks
 def logs(asking: Asking, *, node: str, source: str | None, lines: int) -> None:
-    """Show the end of a log of NODE."""
+    """Show the end of a log of NODE.
+
+    \b
+    llmgw ctl logs gpu01
+    llmgw ctl logs gpu01 --source agent --lines 50
+    """  # noqa: D301 - click reads \b
     answer = asking.client.logs(node, source=source or _AGENT, lines=lines if source else 1)
     if asking.is_json:
         asking.screen.document(answer.document)

@@ -35,7 +35,11 @@ def engine_check(asking: Asking, *, engine: str, nodes: Sequence[str]) -> None:
 
     Each node asks its own programs, which vLLM and SGLang answer within a minute; nothing else is
     started there. Exit code 7 when an option is missing or takes other values.
-    """
+
+    \b
+    llmgw ctl engine-check vllm
+    llmgw ctl engine-check llamacpp --node gpu01
+    """  # noqa: D301 - click reads \b
     where = nodes or _with_engine(asking, engine)
     answers = [asking.client.check_engine(node, engine=engine) for node in where]
     if asking.is_json:

@@ -26,7 +26,11 @@ _reason = click.option("--reason", default="", help="Shown to everybody who look
 @_reason
 @asks
 def cordon(asking: Asking, *, node: str, reason: str) -> None:
-    """Keep new replicas away from NODE; what runs there stays."""
+    """Keep new replicas away from NODE; what runs there stays.
+
+    \b
+    llmgw ctl cordon gpu01 --reason "new cards"
+    """  # noqa: D301 - click reads \b
     _say(asking, _set(asking, node, target=NodeTarget.CORDONED, reason=reason))
 
 
@@ -35,7 +39,11 @@ def cordon(asking: Asking, *, node: str, reason: str) -> None:
 @_reason
 @asks
 def uncordon(asking: Asking, *, node: str, reason: str) -> None:
-    """Let NODE take replicas again; moves that have ended nothing yet are called off."""
+    """Let NODE take replicas again; moves that have ended nothing yet are called off.
+
+    \b
+    llmgw ctl uncordon gpu01
+    """  # noqa: D301 - click reads \b
     _say(asking, _set(asking, node, target=NodeTarget.READY, reason=reason))
 
 
@@ -49,7 +57,10 @@ def drain(asking: Asking, *, node: str, reason: str, is_waited_for: bool, timeou
     """Move all replicas of NODE to others, one at a time.
 
     A replica serves until another one does in its stead, and goes after a while even without.
-    """
+
+    \b
+    llmgw ctl drain gpu01 --reason "new cards" --wait
+    """  # noqa: D301 - click reads \b
     answer = _set(asking, node, target=NodeTarget.DRAINING, reason=reason)
     if is_waited_for:
         answer = _emptied(asking, answer, timeout_s=timeout_s)

@@ -35,7 +35,12 @@ _COLUMNS = (
 @click.option("--engine", help="Only nodes that have this engine.")
 @asks
 def nodes(asking: Asking, **filters: str | None) -> None:
-    """List the machines. GPUS counts free, used and unhealthy cards of each class."""
+    """List the machines. GPUS counts free, used and unhealthy cards of each class.
+
+    \b
+    llmgw ctl nodes
+    llmgw ctl nodes --gpu-class h100-80g --state ready
+    """  # noqa: D301 - click reads \b
     answer = asking.client.nodes(**filters)
     if asking.is_json:
         asking.screen.document(answer.document)

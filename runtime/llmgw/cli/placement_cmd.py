@@ -18,7 +18,11 @@ _NODE_COLUMNS = (Column("NODE"), Column("FITS", is_state=True), Column("REASON",
 @asks
 @click.pass_context
 def explain_placement(ctx: click.Context, asking: Asking, *, model: str) -> None:
-    """Show every condition and every node's verdict for MODEL; exit code 7 if no node takes it."""
+    """Show every condition and every node's verdict for MODEL; exit code 7 if no node takes it.
+
+    \b
+    llmgw ctl explain-placement llama
+    """  # noqa: D301 - click reads \b
     answer = asking.client.explain(model)
     if asking.is_json:
         asking.screen.document(answer.document)

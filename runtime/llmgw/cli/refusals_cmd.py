@@ -22,7 +22,12 @@ _COLUMNS = (
 @click.option("--node", help="Only what called itself so, or whose certificate does.")
 @asks
 def refusals(asking: Asking, *, node: str | None) -> None:
-    """List the last refused or ended stream of each caller, with the reason under it."""
+    """List the last refused or ended stream of each caller, with the reason under it.
+
+    \b
+    llmgw ctl refusals
+    llmgw ctl refusals --node gpu01
+    """  # noqa: D301 - click reads \b
     answer = asking.client.refusals(node=node)
     if asking.is_json:
         asking.screen.document(answer.document)

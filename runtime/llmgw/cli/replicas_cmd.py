@@ -29,7 +29,12 @@ _COLUMNS = (
 @click.option("--state", help="Only replicas in this state.")
 @asks
 def replicas(asking: Asking, **filters: str | None) -> None:
-    """List what runs, with a line under it for every download, load and error."""
+    """List what runs, with a line under it for every download, load and error.
+
+    \b
+    llmgw ctl replicas
+    llmgw ctl replicas --model llama
+    """  # noqa: D301 - click reads \b
     answer = asking.client.replicas(**filters)
     if asking.is_json:
         asking.screen.document(answer.document)

@@ -13,7 +13,12 @@ from llmgw.domain.views import ClassTotals, ControlView, StatusView
 @click.command()
 @asks
 def status(asking: Asking) -> None:
-    """Show the fleet on one page: counts, cards, what is missing and why."""
+    """Show the fleet on one page: counts, cards, what is missing and why.
+
+    \b
+    llmgw ctl status
+    llmgw ctl status --json
+    """  # noqa: D301 - click reads \b
     answer = asking.client.status()
     if asking.is_json:
         asking.screen.document(answer.document)

@@ -47,7 +47,10 @@ def tool_check(asking: Asking, *, model: str, url: str, key: str, engine: str | 
     The requests go through the gateway and cost a few hundred tokens. A call that stands in the
     text instead tells which --tool-call-parser of vLLM or SGLang would have read it. Exit code 7
     when an answer is not as it must be.
-    """
+
+    \b
+    llmgw ctl tool-check llama
+    """  # noqa: D301 - click reads \b
     secret = secrets.resolve(key, environ=sources.environment())
     headers = {"authorization": f"Bearer {secret}"} if secret else {}
     base = url.rstrip("/").removesuffix("/v1")

@@ -29,7 +29,11 @@ _LOOK_EVERY_S = 0.5
 )
 @asks
 def wait(asking: Asking, *, model: str, timeout_s: float) -> None:
-    """Wait until MODEL has as many ready replicas as are wanted."""
+    """Wait until MODEL has as many ready replicas as are wanted.
+
+    \b
+    llmgw ctl wait llama --timeout 20m
+    """  # noqa: D301 - click reads \b
     began = time.monotonic()
     answer = asking.client.model(model)
     with LoadProgress.shown() as progress:

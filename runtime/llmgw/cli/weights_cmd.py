@@ -29,7 +29,11 @@ def weights(ctx: click.Context, asking: Asking, *, node: str | None, collect: bo
 
     With --collect each node is asked to remove its own; it keeps what its shards use. Exit code 5
     when something stays.
-    """
+
+    \b
+    llmgw ctl weights
+    llmgw ctl weights --collect --node gpu01
+    """  # noqa: D301 - click reads \b
     if collect:
         _collect(ctx, asking, node=node)
         return

@@ -122,16 +122,3 @@ def test_a_support_bundle_is_written_for_its_owner_alone_and_over_nothing(admin,
     again = ctl(admin, "support-bundle", "--out", str(file))
     assert again.returncode == 5
     assert "--out" in again.stderr
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["plan"], ["what-if", "drain"], ["what-if", "lose"], ["what-if", "add"], ["support-bundle"]
-    ],
-    ids=" ".join,
-)  # fmt: skip
-def test_help_has_an_example(words):
-    done = commands.run("ctl", *words, "--help")
-    examples = [line.strip() for line in done.stdout.splitlines()[1:]]
-    assert any(line.startswith(f"llmgw ctl {' '.join(words)}") for line in examples)
