@@ -72,10 +72,15 @@ def become_owner(address: StoreAddress) -> None:
 
 
 def _owner(address: StoreAddress) -> int | None:
-    """Who owns the file, or the folder that it will be in; nobody owns a server elsewhere."""
+    """Who owns the file; nobody owns a server elsewhere.
+
+    A file that is not there yet becomes the one's who makes it, but root would make it in a folder
+    of somebody else, who is then its owner.
+    """
     if address.path is None:
         return None
-    for place in (address.path, address.path.parent):
+    places = (address.path, address.path.parent) if os.geteuid() == 0 else (address.path,)
+    for place in places:
         try:
             return place.stat().st_uid
         except FileNotFoundError:

@@ -26,6 +26,7 @@ from llmgw.errors import (
     Unavailable,
     Unreachable,
 )
+from llmgw.store import opening
 from llmgw.store.database import Sizing
 from llmgw.store.opening import Store
 from tests.fakes.postgres import free_port
@@ -186,7 +187,20 @@ print(os.geteuid(), os.getegid())
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
+
+
+@needs_root
+def test_root_makes_no_file_in_the_folder_of_somebody_else(open_folder):
+    nobody = pwd.getpwnam("nobody")
+    address = store_address.parse(str(open_folder / "store.db"))
+    opening.check_owner(address)
+    os.chown(open_folder, nobody.pw_uid, nobody.pw_gid)
+    with pytest.raises(Denied, match="belongs to the user nobody"):
+        opening.check_owner(address)
+
+
+@needs_root
 def test_root_opens_a_file_as_its_owner_and_others_are_refused(open_folder):
     nobody = pwd.getpwnam("nobody")
     path = open_folder / "store.db"

@@ -360,3 +360,44 @@ async def test_node_that_beats_slower_than_the_patience_is_told_of_once(control_
         stage.register("n2", heartbeat_s=1.0)
     told = [k for event, k in control_log if event == "unreachable_after_too_short"]
     assert [(k["node"], k["heartbeat_s"], k["counted_s"]) for k in told] == [("n1", 5.0, 15.0)]
+
+
+async def test_who_leads_again_publishes_what_it_had_until_its_nodes_are_back():
+    """Else the gateways beside it, which went on serving, would lose every endpoint for a while."""
+    leadership = SwitchedLeader()
+    leadership.leads = True
+    stage = Stage(clusters.model("m"), leadership=leadership)
+    async with stage.running():
+        stage.register("n1")
+        await serving(stage)
+        urls, replica = stage.urls(), stage.replica()
+        leadership.leads = False
+        stage.reconciler.stand_by()
+        await stage.some_passes()
+        assert (stage.urls(), stage.reconciler.replicas()) == (urls, ())
+        stage.clock.advance(300)
+        leadership.leads = True
+        await stage.some_passes()
+        assert stage.urls() == urls
+        assert stage.dispatcher.taken() == []
+        stage.clock.advance(61)
+        await stage.until(lambda: not stage.urls())
+        assert replica.replica_id not in {r.replica_id for r in stage.reconciler.replicas()}
+
+
+async def test_what_was_decided_in_a_lead_that_is_over_is_not_done():
+    class Brief(SwitchedLeader):
+        """Leads when a pass begins, and no more once it has decided."""
+
+        def __init__(self):
+            self.asked = 0
+
+        def is_leader(self):
+            self.asked += 1
+            return self.asked % 2 == 1
+
+    stage = Stage(clusters.model("m"), leadership=Brief())
+    stage.register("n1")
+    await stage.reconciler._pass()
+    assert stage.dispatcher.orders == []
+    assert stage.reconciler.replicas() == ()

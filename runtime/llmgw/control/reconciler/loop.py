@@ -66,7 +66,7 @@ class Reconciler:
         self._rooms = rooms
         self._options = options or Options()
         self._last_routes = last
-        self._started_at = rooms.clock.monotonic()
+        self._started_at = self._awaits_since = rooms.clock.monotonic()
         self._created_at = min(
             (model.created_at for model in last.models.values()), default=int(rooms.clock.wall())
         )
@@ -83,7 +83,7 @@ class Reconciler:
             catalog=rooms.catalog,
             clock=rooms.clock,
             bounds=self._options.bounds,
-            served=[e.endpoint_id for e in last.endpoints if e.state is EndpointState.READY],
+            served=_served(last),
             on_change=self.wake,
         )
 
@@ -142,7 +142,8 @@ class Reconciler:
 
         What was published stays: the gateways beside this one go on serving from it.
         """
-        self._records.let_go()
+        self._last_routes = self.routes.current()
+        self._records.let_go(served=_served(self._last_routes))
 
     # What operators say
 
@@ -247,7 +248,8 @@ class Reconciler:
         """Whether to act; a new leader awaits its nodes as a new process does."""
         is_leader = self._rooms.leadership.is_leader()
         if is_leader and not self._was_leader:
-            self._course.begin_anew(now=self._rooms.clock.monotonic())
+            self._awaits_since = self._rooms.clock.monotonic()
+            self._course.begin_anew(now=self._awaits_since)
         self._was_leader = is_leader
         return is_leader
 
@@ -281,7 +283,7 @@ class Reconciler:
             carried=routing.carried_over(
                 self._last_routes,
                 registered=self._records.cluster.nodes.keys(),
-                is_awaited=now - self._started_at < lost_after_s,
+                is_awaited=now - self._awaits_since < lost_after_s,
             ),
             refused=self._course.refusals.keys(),
             created_at=self._created_at,
@@ -336,3 +338,7 @@ class Reconciler:
             settling_left_s=self._course.settling_left_s(now=now),
             routes_number=self.routes.current().number,
         )
+
+
+def _served(table: RouteTable) -> frozenset[str]:
+    return frozenset(e.endpoint_id for e in table.endpoints if e.state is EndpointState.READY)

@@ -71,8 +71,12 @@ class Records:
             self._work.keep_only(cluster.replicas)
         self._cluster = cluster
 
-    def let_go(self) -> None:
-        """Know of no node any more, so that nothing old is believed when they come back."""
+    def let_go(self, *, served: Collection[str]) -> None:
+        """Know of no node any more, so that nothing old is believed when they come back.
+
+        ``served`` are replicas that are published as ready meanwhile.
+        """
+        self._served = frozenset(served)
         self._heard = {}
         self.cluster = Cluster()
 
