@@ -258,6 +258,8 @@ class FakeFleet:
         default_factory=lambda: {"huge": NOWHERE, "small": CHOSEN}
     )
     control: ControlView = CONTROL
+    rolled: list[tuple[str, bool]] = field(default_factory=list)
+    """Which models were to follow their profiles, and whether that may interrupt them."""
     looks: int = 0
     """How often the replicas were asked for."""
 
@@ -303,6 +305,13 @@ class FakeFleet:
                 self.node_views = [v for v in self.node_views if v is not view]
                 return
         raise never_registered(node_id)
+
+    def roll(self, model: str, *, may_interrupt: bool) -> ModelView:
+        self.rolled.append((model, may_interrupt))
+        for view in self.model_views:
+            if model == view.name or model in view.aliases:
+                return dataclasses.replace(view, stale=2, roll="2 left to replace")
+        raise Unknown(f"the catalog has no model {model!r}")
 
     def become_ready(self, name: str) -> None:
         """The model's replicas come up."""
@@ -430,6 +439,7 @@ def control_of(fleet: FakeFleet) -> Control:
         downloads=FakeDownloads(),
         plans=FakePlans(),
         bundles=FakeBundles(),
+        rolls=fleet,
     )
 
 

@@ -74,6 +74,11 @@ def bundles(request: Request) -> ports.Bundles:
     return cast("Control", request.app.state.control).bundles
 
 
+def rolls(request: Request) -> ports.Rolls:
+    """Where an operator's word on models goes."""
+    return cast("Control", request.app.state.control).rolls
+
+
 def metrics_page(request: Request) -> MetricsPage:
     """The figures of the gateway."""
     return cast("MetricsPage", request.app.state.figures)
@@ -89,3 +94,4 @@ TurnedAway = Annotated[Refusals, Depends(refusals)]
 Downloads = Annotated[NodeDownloads, Depends(downloads)]
 Plans = Annotated[ports.Plans, Depends(plans)]
 Bundles = Annotated[ports.Bundles, Depends(bundles)]
+Rolls = Annotated[ports.Rolls, Depends(rolls)]

@@ -73,6 +73,14 @@ class NodeFlags(Protocol):
         ...
 
 
+class Rolls(Protocol):
+    """An operator's word on the replicas of a model."""
+
+    def roll(self, model: str, *, may_interrupt: bool) -> ModelView:
+        """Have them follow its profile; ``Unknown`` model, ``Standby``."""
+        ...
+
+
 class NodeDownloads(Protocol):
     """The downloads of connected nodes."""
 
@@ -137,3 +145,4 @@ class Control:
     downloads: NodeDownloads
     plans: Plans
     bundles: Bundles
+    rolls: Rolls

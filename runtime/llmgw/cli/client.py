@@ -139,6 +139,12 @@ class AdminClient:
         document = self._ask(f"nodes/{_part(node_id)}/state", body=body)
         return Answer(document, self._read(document, TypeAdapter(NodeView)))
 
+    def roll(self, model: str, *, may_interrupt: bool) -> Answer[ModelView]:
+        """Have replicas follow their model's profile; the model afterwards."""
+        body = {"may_interrupt": may_interrupt}
+        document = self._ask(f"models/{_part(model)}/roll", body=body)
+        return Answer(document, self._read(document, TypeAdapter(ModelView)))
+
     def refusals(self, **filters: str | None) -> Answer[tuple[RefusalView, ...]]:
         """Whose stream was refused or ended."""
         document = self._ask("refusals", filters)

@@ -26,6 +26,11 @@ COMMANDS: Mapping[str, LazyCommand] = {
         attribute="models",
         help="The catalog, and how much of each model runs.",
     ),
+    "model": LazyCommand(
+        module="llmgw.cli.model_cmd",
+        attribute="model",
+        help="Change how a model runs.",
+    ),
     "replicas": LazyCommand(
         module="llmgw.cli.replicas_cmd",
         attribute="replicas",

@@ -55,6 +55,13 @@ def _remarks(model: ModelView, replicas: Sequence[ReplicaView]) -> list[str]:
     remarks = [stage.line for replica in replicas for stage in load_progress.stages(replica)]
     if model.ready_in_s is not None:
         remarks.append(f"it will probably serve in {figures.age(model.ready_in_s)}")
+    if model.roll:
+        remarks.append(model.roll)
+    elif model.stale:
+        remarks.append(
+            f"{model.stale} replica(s) of an older profile; "
+            f"'llmgw ctl model roll {model.name}' replaces them"
+        )
     if model.reason:
         remarks.append(model.reason)
     is_short = model.ready < model.want or model.backoff_left_s is not None

@@ -135,7 +135,7 @@ class ControlSettings:
         60.0,
         "A model loaded on demand makes room for another only when nobody has used it for this "
         "long.",
-        at_least=1,
+        at_least=60,
     )
     journal_bytes: Bytes = setting(
         64 * MIB,

@@ -152,7 +152,8 @@ class ModelView:
 
     ``reason`` says in one sentence why fewer run than are wanted; empty when nothing is missing.
     ``is_asked`` where requests wait for it or have used it just now, ``ready_in_s`` is when it will
-    probably serve.
+    probably serve. ``stale`` replicas are of an older profile; ``roll`` says how far their
+    replacement is, where somebody has asked for that.
     """
 
     name: str
@@ -175,6 +176,8 @@ class ModelView:
     backoff_left_s: float | None = None
     is_asked: bool = False
     ready_in_s: float | None = None
+    stale: int = 0
+    roll: str = ""
     last_failure: FailureView | None = None
 
 

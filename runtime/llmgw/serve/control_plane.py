@@ -74,6 +74,7 @@ class ControlPlane:
             downloads=dispatcher,
             plans=self.reconciler,
             bundles=SupportBundle(settings, views=self._views, clock=clock),
+            rolls=self.reconciler,
         )
         self._address = settings.agent_listen
         tls = settings.agent_tls if isinstance(settings.agent_tls, TlsFiles) else None

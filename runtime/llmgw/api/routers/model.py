@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from llmgw.api.deps import Fleet
-from llmgw.api.schemas.model import ModelOut, ModelsOut
+from llmgw.api.deps import Fleet, Rolls
+from llmgw.api.schemas.model import ModelOut, ModelsOut, RollIn
 from llmgw.domain.views import ModelStatus
 from llmgw.errors import Unknown
 
@@ -26,3 +26,9 @@ async def model(fleet: Fleet, name: str) -> ModelOut:
         if name == view.name or name in view.aliases:
             return ModelOut.model_validate(view)
     raise Unknown(f"the catalog has no model {name!r}")
+
+
+@router.post("/models/{name}/roll")
+async def roll(rolls: Rolls, name: str, how: RollIn) -> ModelOut:
+    """Replace the replicas that are of an older profile: one first, the others when it serves."""
+    return ModelOut.model_validate(rolls.roll(name, may_interrupt=how.may_interrupt))

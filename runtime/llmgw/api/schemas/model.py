@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from llmgw.api.schemas.from_view import FromView
 from llmgw.domain.views import ModelStatus
@@ -52,7 +52,22 @@ class ModelOut(FromView):
     ready_in_s: float | None = Field(
         description="Seconds until it will probably serve; null when it does, or when unknown."
     )
+    stale: int = Field(description="Replicas that were placed with an older profile.")
+    roll: str = Field(
+        description="How far the replacement of those is; empty while nobody has asked for it."
+    )
     last_failure: FailureOut | None
+
+
+class RollIn(BaseModel):
+    """How replicas of an older profile are to be replaced."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    may_interrupt: bool = Field(
+        default=False,
+        description="Where there is no room for both, stop the old one before the new one serves.",
+    )
 
 
 class ModelsOut(FromView):

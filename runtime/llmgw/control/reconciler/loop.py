@@ -44,7 +44,7 @@ from llmgw.domain.views import (
     ReplicaView,
     StatusView,
 )
-from llmgw.errors import Standby
+from llmgw.errors import Standby, Unknown
 from llmgw.kit import ids, logs
 from llmgw.kit.metrics import Sample
 
@@ -160,6 +160,18 @@ class Reconciler:
         """Let go of a node that is gone; ``Conflict`` while it is connected or holds something."""
         self._need_lead()
         self._records.forget(node_id)
+
+    def roll(self, model: str, *, may_interrupt: bool) -> ModelView:
+        """Replace the replicas of a model (name or alias) that are of an older profile.
+
+        ``Unknown`` model; ``Standby`` when another control plane leads.
+        """
+        self._need_lead()
+        found = self._rooms.catalog.current().resolve(model)
+        if found is None:
+            raise Unknown(f"the catalog has no model {model!r}")
+        self._records.roll(found.name, may_interrupt=may_interrupt)
+        return next(view for view in self.models() if view.name == found.name)
 
     def _need_lead(self) -> None:
         if not self._rooms.leadership.is_leader():

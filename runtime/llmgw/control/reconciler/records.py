@@ -23,7 +23,7 @@ from llmgw.domain.nodes import (
     never_registered,
 )
 from llmgw.domain.replicas import PORT_IN_USE, ReplicaState, RunningShard, ShardReport
-from llmgw.domain.snapshots import Bounds, Cluster
+from llmgw.domain.snapshots import Bounds, Cluster, Roll
 from llmgw.errors import Conflict
 from llmgw.kit import logs
 from llmgw.kit.clock import Clock
@@ -168,6 +168,13 @@ class Records:
             return
         self.cluster = replace(self.cluster, nodes={**self.cluster.nodes, node_id: flagged})
         _log.info("node_flagged", node=node_id, target=target, reason=flagged.flag_reason or None)
+        self._on_change()
+
+    def roll(self, model: str, *, may_interrupt: bool) -> None:
+        """An operator wants the replicas of a model to follow its profile."""
+        roll = Roll(model, begun_at=self._clock.monotonic(), may_interrupt=may_interrupt)
+        self.cluster = replace(self.cluster, rolls={**self.cluster.rolls, model: roll})
+        _log.info("roll_begun", model=model, may_interrupt=may_interrupt)
         self._on_change()
 
     def forget(self, node_id: str) -> None:

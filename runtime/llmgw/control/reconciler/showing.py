@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from llmgw.control.inventory import claims as claiming
 from llmgw.control.inventory import fleet
 from llmgw.control.inventory.claims import Claims
-from llmgw.control.reconciler import draining, expecting, gates, wanting
+from llmgw.control.reconciler import draining, expecting, gates, rolling, wanting
 from llmgw.domain.catalog import Model
 from llmgw.domain.nodes import Gpu, Liveness, Node
 from llmgw.domain.replicas import Replica, ReplicaState, Shard
@@ -222,8 +222,20 @@ def _model(model: Model, held: Sequence[Replica], snapshot: Snapshot, *, refusal
         is_asked=model.name in snapshot.asked,
         ready_in_s=None if soonest_at is None else soonest_at - snapshot.now,
         backoff_left_s=failures.until_at - snapshot.now if failures and is_resting else None,
+        stale=len(rolling.stale(model, snapshot)) if held else 0,
+        roll=_roll(model, snapshot),
         last_failure=None if failures is None else _failure(failures, now=snapshot.now),
     )
+
+
+def _roll(model: Model, snapshot: Snapshot) -> str:
+    roll = snapshot.cluster.rolls.get(model.name)
+    if roll is None:
+        return ""
+    if roll.halted:
+        return f"halted: {roll.halted}"
+    left = len(rolling.stale(model, snapshot))
+    return f"{left} replica(s) of the older profile left to replace"
 
 
 def _status(
