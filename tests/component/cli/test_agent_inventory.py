@@ -80,6 +80,12 @@ def test_the_address_is_shown_once_a_server_is_named(run):
     assert (document["mgmt_addr"], document["mgmt_interface"]) == ("127.0.0.1", "lo")
 
 
+def test_an_address_that_the_machine_does_not_have_is_warned_of(run):
+    code, out, _ = run(settings="mgmt_addr: 192.0.2.7")
+    assert code == 0
+    assert "engines cannot listen on the management address 192.0.2.7" in out
+
+
 def test_what_cannot_be_read_is_said_and_the_rest_is_shown(run):
     code, out, _ = run(smi="echo 'driver not loaded' >&2; exit 9")
     assert code == 1

@@ -57,3 +57,14 @@ def test_a_node_without_address_or_with_an_impossible_name_is_refused(settings):
 def test_a_host_that_is_unknown_is_unreachable():
     with pytest.raises(Unreachable, match="no way leads to"):
         address.local_address_toward(Address("fe80::1", 7443))
+
+
+@pytest.mark.parametrize("written", ["192.0.2.7", "999.1.1.1", "2001:db8::7", "a" * 70])
+def test_an_address_that_this_machine_does_not_have_is_warned_of(written):
+    (warning,) = address.warnings(written)
+    assert warning.startswith(f"engines cannot listen on the management address {written} (")
+
+
+@pytest.mark.parametrize("written", ["", "127.0.0.1", "127.0.0.9", "localhost"])
+def test_an_address_that_this_machine_has_is_well(written):
+    assert address.warnings(written) == ()

@@ -71,6 +71,22 @@ def interface_of(address: str) -> str:
     return ""
 
 
+def warnings(mgmt_addr: str) -> tuple[str, ...]:
+    """What is wrong with an address that somebody wrote; one that is not known yet is well."""
+    if not mgmt_addr:
+        return ()
+    try:
+        found = socket.getaddrinfo(mgmt_addr, 0, type=socket.SOCK_DGRAM)
+        family, kind, protocol, _, place = found[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.bind(place)
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        said = f"engines cannot listen on the management address {mgmt_addr} ({reason})"
+        return (f"{said}; set mgmt_addr to an address that this machine has",)
+    return ()
+
+
 def _toward(servers: Sequence[str]) -> str:
     """The address toward the first server that a way leads to."""
     written = list(dict.fromkeys(server for server in servers if server))

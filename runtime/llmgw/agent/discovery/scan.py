@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 
 from llmgw.agent.discovery import (
+    address,
     fabrics,
     host,
     infiniband,
@@ -99,7 +100,11 @@ class Scanner:
             fabrics=fabrics.check(declared, hcas),
             host=processor,
             failures=failures,
-            warnings=(*host.warnings(processor), *about_fabrics),
+            warnings=(
+                *host.warnings(processor),
+                *address.warnings(self._settings.mgmt_addr),
+                *about_fabrics,
+            ),
         )
 
     def cards(self) -> Cards:
