@@ -15,14 +15,21 @@ class Duration(click.ParamType[float]):
 
     name = "duration"
 
+    def __init__(self, *, at_least_s: float = 0.0) -> None:
+        """``at_least_s`` is the shortest that makes sense."""
+        self._at_least_s = at_least_s
+
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         """Seconds, or a usage error that says what is legal."""
         try:
-            return units.seconds(value)
+            given_s = units.seconds(value)
         except Invalid as error:
             self.fail(error.message, param, ctx)
+        if given_s < self._at_least_s:
+            self.fail(f"{value!r} is too short: give at least {self._at_least_s:g}s", param, ctx)
+        return given_s
 
 
 DURATION = Duration()

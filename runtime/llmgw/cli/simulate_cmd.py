@@ -12,7 +12,7 @@ import click
 
 from llmgw.cli import screens, simulate_showing
 from llmgw.cli.failures import ExitCode
-from llmgw.cli.params import DURATION
+from llmgw.cli.params import DURATION, Duration
 from llmgw.cli.simulate_progress import FleetProgress
 from llmgw.kit import logs, openfiles
 from llmgw.serve import loops
@@ -29,6 +29,9 @@ _FILES_EACH = 4
 _FILES_BESIDE = 256
 _A_SECOND = 100
 """So many nodes dial in a second unless --ramp says otherwise."""
+_SHORTEST_BEAT_S = 0.1
+"""The same as of `heartbeat_interval` of an agent."""
+
 _SEED_BITS = 32
 
 
@@ -57,7 +60,13 @@ def simulate() -> None:
 )
 @click.option("--seed", type=int, help="Makes loads and mishaps those of an earlier run.")
 @click.option("--prefix", default="sim", show_default=True, help="How the nodes' names begin.")
-@click.option("--heartbeat", "heartbeat_s", type=DURATION, default="5s", show_default=True)
+@click.option(
+    "--heartbeat",
+    "heartbeat_s",
+    type=Duration(at_least_s=_SHORTEST_BEAT_S),
+    default="5s",
+    show_default=True,
+)
 @click.option(
     "--ramp",
     "ramp_s",

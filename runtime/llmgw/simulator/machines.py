@@ -103,7 +103,7 @@ def _text(path: Path) -> str:
 def _facts(text: str, *, name: str) -> NodeFacts:
     try:
         described = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Invalid(f"is not JSON: {error}") from error
     raw = described.get("facts") if isinstance(described, Mapping) else None
     if not isinstance(raw, Mapping):

@@ -56,6 +56,12 @@ def test_mistakes_are_told_before_anybody_dials():
     assert "no.json: cannot be read" in done.stderr
 
 
+def test_a_heartbeat_without_a_pause_is_refused():
+    done = commands.run("simulate", "agents", "--heartbeat", "0s", "--for", "1s")
+    assert done.returncode == 2
+    assert "give at least 0.1s" in done.stderr
+
+
 def test_plaintext_to_another_machine_must_be_asked_for():
     done = commands.run("simulate", "agents", "--server", "control.example:7443", "--for", "1s")
     assert done.returncode == 2

@@ -90,7 +90,11 @@ def test_every_mistake_of_every_description_is_told_at_once(tmp_path):
     empty.write_text("{}")
     torn = tmp_path / "torn.json"
     torn.write_text("{")
-    told = problems(mistyped, wrong, str(empty), str(torn), str(tmp_path / "no.json"), "h200")
+    deep = tmp_path / "deep.json"
+    deep.write_text('{"facts": ' + "[" * 100_000)
+    files = [mistyped, wrong, *map(str, (empty, torn, deep, tmp_path / "no.json"))]
+    told = problems(*files, "h200")
+    assert any(line.startswith(f"{deep}: is not JSON") for line in told)
     assert f"{mistyped}: facts.memory: no fact of a node has this name" in told
     assert f"{mistyped}: facts.gpus[0].nvlinks: no fact of a node has this name" in told
     assert any(line.startswith(f"{wrong}: facts.memory_total_mb: ") for line in told)
@@ -98,4 +102,4 @@ def test_every_mistake_of_every_description_is_told_at_once(tmp_path):
     assert any(line.startswith(f"{torn}: is not JSON") for line in told)
     assert any("no.json: cannot be read" in line for line in told)
     assert any(line.startswith("h200: no such machine") for line in told)
-    assert len(told) == 7
+    assert len(told) == 8
