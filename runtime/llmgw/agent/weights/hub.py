@@ -110,7 +110,7 @@ async def _get(client: httpx.AsyncClient, url: str, *, hub: Hub) -> httpx.Respon
 def _parsed(response: httpx.Response, *, url: str) -> Any:
     try:
         return response.json()
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Invalid(f"{url} does not answer as the hub does; see weights.hub_url") from error
 
 

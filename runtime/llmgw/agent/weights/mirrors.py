@@ -67,7 +67,7 @@ async def _version(source: str, *, client: httpx.AsyncClient) -> RemoteSet:
     try:
         listed = response.json()["files"]
         files = [_file(entry, below=parts._replace(fragment="")) for entry in listed]
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, RecursionError, TypeError, KeyError, AttributeError) as error:
         raise Invalid(f"{weights.shown(url)} is no manifest of a mirror") from error
     return remote_files.folder(files, source=shown)
 
