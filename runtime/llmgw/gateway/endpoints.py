@@ -53,6 +53,7 @@ class LiveEndpoint(Choice):
         "_fields",
         "_heard_at",
         "_now",
+        "_reachability",
         "_request_lines",
         "_vitals",
         "_working_since",
@@ -82,7 +83,7 @@ class LiveEndpoint(Choice):
         self._now = now
         self.breaker = Breaker(terms.breaker, BreakerCells(seat))
         self.breaker.look(now())
-        reachability = Reachability(facts.endpoint_id)
+        self._reachability = reachability = Reachability(facts.endpoint_id)
         self.pool = Pool(
             self._address, dial_timeout_s=terms.dial_timeout_s, reachability=reachability
         )
@@ -107,6 +108,7 @@ class LiveEndpoint(Choice):
         self.is_listed = True
         self.is_external = facts.engine == EXTERNAL
         self._may_serve()
+        self._reachability.is_expected = facts.state is EndpointState.READY
         self.weight = facts.weight or 1.0
         self.priority = facts.priority
         self.context_length = facts.context_length
@@ -140,6 +142,7 @@ class LiveEndpoint(Choice):
         """It is no longer in the table; answers under way go on."""
         self.is_listed = False
         self.is_ready = False
+        self._reachability.is_expected = False
         self.pool.close()
         self.probes.close()
 

@@ -12,17 +12,21 @@ _log = logs.get(__name__)
 
 
 class Reachability:
-    """What the dials of one endpoint found last."""
+    """What the dials of one endpoint found last.
 
-    __slots__ = ("_endpoint_id", "_reason")
+    Nothing is said of one that is not ``is_expected``: it is being loaded, or has left.
+    """
+
+    __slots__ = ("_endpoint_id", "_reason", "is_expected")
 
     def __init__(self, endpoint_id: str) -> None:
         self._endpoint_id = endpoint_id
         self._reason = ""
+        self.is_expected = False
 
     def failed(self, reason: str) -> None:
         """A dial failed; the same reason is not said again."""
-        if reason != self._reason:
+        if self.is_expected and reason != self._reason:
             self._reason = reason
             _log.warning("endpoint_unreachable", endpoint=self._endpoint_id, reason=reason)
 

@@ -14,8 +14,14 @@ def said(caplog):
     return lambda: [(one.message, one.keys.get("reason")) for one in caplog.records]
 
 
-def test_reason_is_said_once_and_a_new_one_again(said):
-    reachability = Reachability("e1")
+@pytest.fixture
+def reachability():
+    made = Reachability("e1")
+    made.is_expected = True
+    return made
+
+
+def test_reason_is_said_once_and_a_new_one_again(said, reachability):
     for reason in ("refused", "refused", "no such name"):
         reachability.failed(reason)
     assert said() == [
@@ -24,8 +30,17 @@ def test_reason_is_said_once_and_a_new_one_again(said):
     ]
 
 
-def test_end_of_it_is_said_and_a_sound_endpoint_is_not_spoken_of(said):
-    reachability = Reachability("e1")
+def test_engine_that_is_still_being_loaded_is_not_spoken_of(said, reachability):
+    reachability.is_expected = False
+    reachability.failed("refused")
+    reachability.reached()
+    assert said() == []
+    reachability.is_expected = True
+    reachability.failed("refused")
+    assert said() == [("endpoint_unreachable", "refused")]
+
+
+def test_end_of_it_is_said_and_a_sound_endpoint_is_not_spoken_of(said, reachability):
     reachability.reached()
     reachability.failed("refused")
     reachability.reached()
