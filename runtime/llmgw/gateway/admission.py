@@ -15,7 +15,7 @@ import enum
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from llmgw.config.entering import AdmissionSettings
 from llmgw.gateway import refusing, saturating
@@ -30,12 +30,12 @@ from llmgw.kit import logs
 
 _log = logs.get(__name__)
 
-_LOOK_AGAIN_S = 0.1
+_LOOK_AGAIN_S: Final = 0.1
 """Other workers and other gateways free room without telling."""
 
-_OLDEST_EACH = 20
-_OUTPUT_WEIGHS = 2
-_LONGEST_RETRY_AFTER_S = 60
+_OLDEST_EACH: Final = 20
+_OUTPUT_WEIGHS: Final = 2
+_LONGEST_RETRY_AFTER_S: Final = 60
 
 
 class Waiter(Protocol):

@@ -7,6 +7,7 @@ an engine has begun to answer.  One a worker; with prefix affinity off it keeps 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from llmgw.config.carrying import RouterSettings
 from llmgw.domain.routes import RoutedModel
@@ -16,12 +17,12 @@ from llmgw.gateway.exchange import Exchange
 from llmgw.gateway.prefix import Following, PrefixRules, PrefixTree
 from llmgw.gateway.scores import Wish
 
-_EMBEDDINGS = b"/v1/embeddings"
+_EMBEDDINGS: Final = b"/v1/embeddings"
 
-_NO_PROJECT = ""
+_NO_PROJECT: Final = ""
 """As long as requests carry no key, all of them are of one project."""
 
-_TELLING_BYTES = 256
+_TELLING_BYTES: Final = 256
 """How much of a head orders equals: the least that tells conversations apart and soon stays."""
 
 

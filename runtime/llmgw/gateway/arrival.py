@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
+from typing import Final
 
 from llmgw.domain.routes import RoutedModel
 from llmgw.gateway import picking, refusing, suitability
@@ -37,12 +38,15 @@ class _Waits(enum.Enum):
     FOR_A_LOAD = "a load"
 
 
-_COMMENT_EVERY_S = 10.0
+_COMMENT_EVERY_S: Final = 10.0
 """How often who waits for a load hears that it goes on, where that is wanted."""
 
 # Looked up once, as in ``attempt``.
-_FOR_NOTHING, _FOR_ROOM, _FOR_A_LOAD = _Waits
-_ADMITTED, _WAITING = Entry.ADMITTED, Entry.WAITS
+_FOR_NOTHING: Final = _Waits.FOR_NOTHING
+_FOR_ROOM: Final = _Waits.FOR_ROOM
+_FOR_A_LOAD: Final = _Waits.FOR_A_LOAD
+_ADMITTED: Final = Entry.ADMITTED
+_WAITING: Final = Entry.WAITS
 
 
 def begin(client: Client, exchange: Exchange, model: RoutedModel, shared: Surroundings) -> None:

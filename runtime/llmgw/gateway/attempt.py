@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import enum
 from collections.abc import Coroutine
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from llmgw.errors import Unreachable
 from llmgw.gateway import preamble
@@ -71,9 +71,14 @@ class Phase(enum.Enum):
 
 
 # Looked up once: on Python 3.11 the look-up on an Enum costs as much as a call, for each request.
-_NEW, _DIAL, _SENT, _HEAD, _ANSWERED, _OVER = Phase
-_COMMIT = Then.COMMIT
-_FAILED = Outcome.FAILED
+_NEW: Final = Phase.NEW
+_DIAL: Final = Phase.DIAL
+_SENT: Final = Phase.SENT
+_HEAD: Final = Phase.HEAD
+_ANSWERED: Final = Phase.ANSWERED
+_OVER: Final = Phase.OVER
+_COMMIT: Final = Then.COMMIT
+_FAILED: Final = Outcome.FAILED
 
 
 class Attempt:

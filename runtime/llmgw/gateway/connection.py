@@ -15,7 +15,7 @@ import socket
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Final, cast
 
 from llmgw.config.carrying import LimitsSettings, StreamSettings
 from llmgw.gateway import headers
@@ -30,16 +30,16 @@ from llmgw.kit.clock import Clock
 
 _log = logs.get(__name__)
 
-_IDLE_S = 75.0
-_LINGER_S = 2.0
-_AHEAD_BYTES = 65536
-_READ_BYTES = 256_000
+_IDLE_S: Final = 75.0
+_LINGER_S: Final = 2.0
+_AHEAD_BYTES: Final = 65536
+_READ_BYTES: Final = 256_000
 """The most that uvloop takes from a socket at once, and so what may come after a pause."""
-_MOST_AHEAD = 32
-_SLICE_BYTES = 16_384
+_MOST_AHEAD: Final = 32
+_SLICE_BYTES: Final = 16_384
 """So much is parsed before it is looked at how many requests that gave: it may be hundreds."""
 
-_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+_RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 
 
 @dataclass(slots=True)

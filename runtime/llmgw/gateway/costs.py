@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
-_MOST_SATURATION = 4.0
-_LEAST_DRAIN = 0.05
-_LONGEST_WAIT_S = 30.0
-_WAIT_UNIT_S = 10.0
+_MOST_SATURATION: Final = 4.0
+_LEAST_DRAIN: Final = 0.05
+_LONGEST_WAIT_S: Final = 30.0
+_WAIT_UNIT_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class Weights:
     may_vary: bool = True
 
 
-_CHAT = Weights(
+_CHAT: Final = Weights(
     name="chat",
     queue=1,
     load=1,
@@ -50,7 +51,7 @@ _CHAT = Weights(
     session=2,
 )
 
-WEIGHTS: Mapping[str, Weights] = {
+WEIGHTS: Final[Mapping[str, Weights]] = {
     one.name: one
     for one in (
         _CHAT,

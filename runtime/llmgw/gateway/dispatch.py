@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, Final
 
 from llmgw.domain.routes import RoutedModel
 from llmgw.gateway import candidates, headers, picking, refusing, rounds, sending, silence
@@ -31,8 +31,10 @@ from llmgw.kit import logs
 _log = logs.get(__name__)
 
 # Looked up once, as in ``attempt``.
-_ORDINARY, _REFUSED = Permit.ORDINARY, Permit.REFUSED
-_COMPLETED, _FAILED = State.COMPLETED, State.FAILED
+_ORDINARY: Final = Permit.ORDINARY
+_REFUSED: Final = Permit.REFUSED
+_COMPLETED: Final = State.COMPLETED
+_FAILED: Final = State.FAILED
 
 
 class Dispatch:

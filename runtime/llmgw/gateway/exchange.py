@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
+from typing import Final
 from urllib.parse import unquote_to_bytes
 
 from llmgw.domain.names import REQUEST_ID
@@ -17,15 +18,15 @@ from llmgw.gateway.trail import MOST_STEPS, Step
 from llmgw.gateway.usage import Usage
 from llmgw.gateway.usage_chunk import Asking
 
-MODEL_PATHS = frozenset({b"/v1/chat/completions", b"/v1/completions", b"/v1/embeddings"})
+MODEL_PATHS: Final = frozenset({b"/v1/chat/completions", b"/v1/completions", b"/v1/embeddings"})
 """Paths whose requests are for a model."""
 
-STREAM_PATHS = MODEL_PATHS - {b"/v1/embeddings"}
+STREAM_PATHS: Final = MODEL_PATHS - {b"/v1/embeddings"}
 """Those that can answer with a stream."""
 
-_NO_FIELDS: dict[bytes, bytes] = {}
+_NO_FIELDS: Final[dict[bytes, bytes]] = {}
 
-CLIENT_GONE = 499
+CLIENT_GONE: Final = 499
 """Status under which a request is counted whose client left before any answer."""
 
 
@@ -37,7 +38,7 @@ class State(enum.StrEnum):
     CANCELLED = "cancelled"
 
 
-_FAILED = State.FAILED
+_FAILED: Final = State.FAILED
 
 
 class Cut(enum.StrEnum):
@@ -55,7 +56,7 @@ class Cut(enum.StrEnum):
     FAULT = "fault"
 
 
-ENGINES_FAULTS = frozenset({Cut.LOST, Cut.NO_END, Cut.STUCK, Cut.SILENT})
+ENGINES_FAULTS: Final = frozenset({Cut.LOST, Cut.NO_END, Cut.STUCK, Cut.SILENT})
 """Cuts that the endpoint's breaker learns of."""
 
 

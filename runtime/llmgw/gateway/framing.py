@@ -11,12 +11,12 @@ end never reaches a client.
 from __future__ import annotations
 
 import functools
-from typing import Protocol
+from typing import Final, Protocol
 
-_CRLF = b"\r\n"
-_HEX_DIGITS = b"0123456789abcdefABCDEF"
-_MAX_SIZE_DIGITS = 15
-_MAX_LINE_BYTES = 16384
+_CRLF: Final = b"\r\n"
+_HEX_DIGITS: Final = b"0123456789abcdefABCDEF"
+_MAX_SIZE_DIGITS: Final = 15
+_MAX_LINE_BYTES: Final = 16384
 
 
 class FramingBroken(ValueError):

@@ -11,16 +11,17 @@ speaks of the connection or of the engine itself.
 from __future__ import annotations
 
 from http import HTTPStatus
+from typing import Final
 
 from llmgw.domain.routes import Endpoint
 from llmgw.gateway.exchange import Exchange
 from llmgw.gateway.replies import Answer
 from llmgw.gateway.responses import ResponseHead
 
-_TO_ENGINE = (b"content-type", b"accept", b"traceparent", b"tracestate")
-_HARMLESS_CONNECTION = frozenset({b"", b"close", b"keep-alive"})
+_TO_ENGINE: Final = (b"content-type", b"accept", b"traceparent", b"tracestate")
+_HARMLESS_CONNECTION: Final = frozenset({b"", b"close", b"keep-alive"})
 
-_NOT_TO_CLIENT = frozenset(
+_NOT_TO_CLIENT: Final = frozenset(
     {
         b"connection",
         b"keep-alive",
@@ -45,20 +46,20 @@ _NOT_TO_CLIENT = frozenset(
         b"access-control-max-age",
     }
 )
-_NOT_WITH_EVENTS = frozenset({b"cache-control", b"x-accel-buffering"})
-_ABOUT_CHUNKS = frozenset({b"transfer-encoding"})
-_FOR_EVENTS = b"cache-control: no-cache\r\nx-accel-buffering: no\r\n"
-_CLOSE = b"connection: close\r\n"
-_ANSWER_HEAD = (
+_NOT_WITH_EVENTS: Final = frozenset({b"cache-control", b"x-accel-buffering"})
+_ABOUT_CHUNKS: Final = frozenset({b"transfer-encoding"})
+_FOR_EVENTS: Final = b"cache-control: no-cache\r\nx-accel-buffering: no\r\n"
+_CLOSE: Final = b"connection: close\r\n"
+_ANSWER_HEAD: Final = (
     b"%bx-request-id: %b\r\nx-llmgw-served-model: %b\r\n"
     b"x-llmgw-attempts: %d\r\nx-llmgw-queue-ms: %d\r\n%b\r\n"
 )
 
-_STATUS_LINES = {
+_STATUS_LINES: Final = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
 }
 
-CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 """The interim answer that asks a client for its body."""
 
 

@@ -10,18 +10,20 @@ import copy
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from llmgw.gateway.exchange import Cut, Exchange, State
 from llmgw.gateway.families import ATTEMPT_EDGES, REQUEST_EDGES_S, TTFT_EDGES_S
 
-UNKNOWN_MODEL = "unknown"
+UNKNOWN_MODEL: Final = "unknown"
 """Label of requests whose model nobody knows: a client's text never becomes a label."""
 
-COMMITTED = "committed"
+COMMITTED: Final = "committed"
 """The outcome of the attempt that became the answer."""
 
-_STALLS = frozenset({Cut.STUCK, Cut.SILENT})
-_COMPLETED, _FAILED = State.COMPLETED, State.FAILED
+_STALLS: Final = frozenset({Cut.STUCK, Cut.SILENT})
+_COMPLETED: Final = State.COMPLETED
+_FAILED: Final = State.FAILED
 
 
 @dataclass(slots=True)

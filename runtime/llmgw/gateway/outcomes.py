@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import Final
 
 from llmgw.gateway.breaker import Outcome
 from llmgw.gateway.replies import Code
@@ -45,7 +46,7 @@ class Verdict:
     code: Code | None = None
 
 
-ENDINGS = {
+ENDINGS: Final = {
     Ending.DIAL_FAILED: Verdict(Then.RETRY, Outcome.FAILED, Code.UPSTREAM_UNREACHABLE),  # 6
     Ending.LOST_BEFORE_HEAD: Verdict(Then.RETRY, Outcome.FAILED, Code.UPSTREAM_UNREACHABLE),  # 7
     Ending.HEAD_TIMEOUT: Verdict(Then.RETRY, Outcome.FAILED, Code.UPSTREAM_UNREACHABLE),  # 8
@@ -55,11 +56,11 @@ ENDINGS = {
     Ending.NO_PROGRESS: Verdict(Then.RETRY, Outcome.NEUTRAL, Code.UPSTREAM_UNREACHABLE),  # 19 too
 }
 
-_COMMIT = Verdict(Then.COMMIT, Outcome.OK)  # 11, 12
-PASS_ON = Verdict(Then.ANSWER, Outcome.NEUTRAL)  # 13, 17, and what an engine cannot do
-_OUR_KEY_REFUSED = Verdict(Then.ANSWER, Outcome.FAILED, Code.UPSTREAM_AUTH_FAILED)  # 17
-_ELSEWHERE = Verdict(Then.RETRY, Outcome.NEUTRAL)  # 14, 16
-_FAILING = Verdict(Then.RETRY, Outcome.FAILED)  # 18
+_COMMIT: Final = Verdict(Then.COMMIT, Outcome.OK)  # 11, 12
+PASS_ON: Final = Verdict(Then.ANSWER, Outcome.NEUTRAL)  # 13, 17, and what an engine cannot do
+_OUR_KEY_REFUSED: Final = Verdict(Then.ANSWER, Outcome.FAILED, Code.UPSTREAM_AUTH_FAILED)  # 17
+_ELSEWHERE: Final = Verdict(Then.RETRY, Outcome.NEUTRAL)  # 14, 16
+_FAILING: Final = Verdict(Then.RETRY, Outcome.FAILED)  # 18
 
 
 def _judge(status: int) -> Verdict:
@@ -74,7 +75,7 @@ def _judge(status: int) -> Verdict:
     return PASS_ON
 
 
-VERDICTS = {status: _judge(status) for status in range(200, 600)}
+VERDICTS: Final = {status: _judge(status) for status in range(200, 600)}
 """What the status of an engine's head means on a route that runs a model; else ``PASS_ON``."""
 
 

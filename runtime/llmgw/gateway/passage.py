@@ -6,15 +6,15 @@ be delivered.  Pure: bytes in, bytes out; each piece given was fed to the framin
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from llmgw.gateway.framing import ChunkedFraming, Framing, LengthFraming, chunk, payload_of
 from llmgw.gateway.usage import Usage
 from llmgw.gateway.usage_chunk import Removal
 
-_END = b"0\r\n\r\n"
-_USAGE = b'"usage"'
-_ENDS_OF_ONE = (b"\n\n\r\n", b"\n\r\n\r\n")
+_END: Final = b"0\r\n\r\n"
+_USAGE: Final = b'"usage"'
+_ENDS_OF_ONE: Final = (b"\n\n\r\n", b"\n\r\n\r\n")
 """How a chunk ends that ends with a whole event."""
 
 

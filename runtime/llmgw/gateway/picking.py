@@ -8,17 +8,17 @@ permit is taken afterwards.  What things cost is in ``costs`` and ``scores``.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Generic, NamedTuple
+from typing import Final, Generic, NamedTuple
 
 from llmgw.gateway import ranking
 from llmgw.gateway.choice import Choice, ChoiceT
 from llmgw.gateway.prefix import Following
 from llmgw.gateway.scores import Scores, Wish
 
-CONTEXT_SLACK = 1.1
+CONTEXT_SLACK: Final = 1.1
 """How far above a context length a prompt is still tried: lengths of prompts are estimates."""
 
-_MOST_SCORED = 16
+_MOST_SCORED: Final = 16
 
 
 class Picked(NamedTuple, Generic[ChoiceT]):

@@ -7,6 +7,8 @@ the account is settled whatever happens.
 
 from __future__ import annotations
 
+from typing import Final
+
 from llmgw.domain.routes import RouteTable
 from llmgw.gateway import arrival, usage_chunk
 from llmgw.gateway.describing import describe
@@ -17,8 +19,8 @@ from llmgw.gateway.ports import Client, Siblings
 from llmgw.gateway.replies import Answer, Code, Refusal
 from llmgw.gateway.surroundings import Surroundings
 
-_PROBES = frozenset({b"/health", b"/ready"})
-_POST = (b"POST",)
+_PROBES: Final = frozenset({b"/health", b"/ready"})
+_POST: Final = (b"POST",)
 
 
 class Pipeline:

@@ -11,12 +11,13 @@ import enum
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-BLOCK_BYTES = 32
+BLOCK_BYTES: Final = 32
 """Heads are compared in whole blocks."""
 
-_MANY_MARKS = 16
-_EXPIRED_AT_ONCE = 4
+_MANY_MARKS: Final = 16
+_EXPIRED_AT_ONCE: Final = 4
 
 
 @dataclass(frozen=True, slots=True)

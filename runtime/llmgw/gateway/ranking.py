@@ -7,11 +7,12 @@ told, and an endpoint that comes or goes moves only the keys that are its own.
 from __future__ import annotations
 
 import zlib
+from typing import Final
 
-_32_BITS = 0xFFFFFFFF
+_32_BITS: Final = 0xFFFFFFFF
 # Odd, and small enough that no product has more than 61 bits.
-_GOLDEN_RATIO = 0x1E3779B1
-_ODD = 0x05EBCA6B
+_GOLDEN_RATIO: Final = 0x1E3779B1
+_ODD: Final = 0x05EBCA6B
 
 
 def salt(endpoint_id: str) -> int:

@@ -8,7 +8,7 @@ the worker does not grow while it fills, and words are made of them only for who
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -17,18 +17,18 @@ from llmgw.gateway.exchange import Exchange
 from llmgw.gateway.trail import Considered, Kept, Step
 from llmgw.gateway.usage import Usage
 
-MOST_BYTES = 65536
+MOST_BYTES: Final = 65536
 """A longer receipt is kept without its steps."""
 
-LEAST_BYTES = 2 * MOST_BYTES
+LEAST_BYTES: Final = 2 * MOST_BYTES
 
-_EXPLAINED_A_SECOND = 40
+_EXPLAINED_A_SECOND: Final = 40
 """Decisions that are explained in full; the others tell only what was chosen."""
 
-_AHEAD_S = 1.0
+_AHEAD_S: Final = 1.0
 
-_LENGTH_BITS = 20
-_LENGTH = (1 << _LENGTH_BITS) - 1
+_LENGTH_BITS: Final = 20
+_LENGTH: Final = (1 << _LENGTH_BITS) - 1
 
 
 class Receipts:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from llmgw.gateway import usage
 from llmgw.gateway.exchange import Cut, Exchange
@@ -25,15 +26,15 @@ from llmgw.kit import logs
 
 _log = logs.get(__name__)
 
-_TAIL_BYTES = 2048
-_END_OF_ONE = b"\n\n\r\n"
-_AFTER_SIZE = 6
+_TAIL_BYTES: Final = 2048
+_END_OF_ONE: Final = b"\n\n\r\n"
+_AFTER_SIZE: Final = 6
 """Where the size line of a chunk has ended; no event is so short."""
 
-_CHUNK_BORDER = re.compile(rb"\r\n[0-9a-fA-F]+\r\n")
-_OWN_END = re.compile(rb'(?:\A|\n)data: ?\[DONE\]|"finish_reason": ?"')
-_DONE = re.compile(rb"(?:\A|\n)data: ?\[DONE\]")
-_MOST_COMMENTS = 16
+_CHUNK_BORDER: Final = re.compile(rb"\r\n[0-9a-fA-F]+\r\n")
+_OWN_END: Final = re.compile(rb'(?:\A|\n)data: ?\[DONE\]|"finish_reason": ?"')
+_DONE: Final = re.compile(rb"(?:\A|\n)data: ?\[DONE\]")
+_MOST_COMMENTS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from typing import IO
+from typing import IO, Final
 
 import orjson
 
@@ -18,9 +18,9 @@ from llmgw.gateway.exchange import Exchange, State
 from llmgw.gateway.line_writer import LineWriter
 from llmgw.kit.clock import Clock
 
-_MOST_PATH_BYTES = 256
-_MOST_KNOWN = 4096
-_COMPLETED = State.COMPLETED
+_MOST_PATH_BYTES: Final = 256
+_MOST_KNOWN: Final = 4096
+_COMPLETED: Final = State.COMPLETED
 
 
 class RequestLog:

@@ -8,6 +8,7 @@ that llhttp leaves to its user and the bounds that it does not have.  No sockets
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 import httptools
 
@@ -15,11 +16,11 @@ from llmgw.config.carrying import LimitsSettings
 from llmgw.gateway.exchange import MODEL_PATHS, BodyBudget, Exchange, path_of
 from llmgw.gateway.replies import Code, Refusal
 
-_END_OF_HEAD = b"\r\n\r\n"
-_FRAMING_ALLOWANCE = 2
+_END_OF_HEAD: Final = b"\r\n\r\n"
+_FRAMING_ALLOWANCE: Final = 2
 """Chunk sizes and trailers may make a chunked body this many times as long on the wire."""
 
-_NOBODYS = httptools.HttpRequestParser(object())
+_NOBODYS: Final = httptools.HttpRequestParser(object())
 
 
 class RequestReader:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import httptools
 
 from llmgw.gateway.framing import (
@@ -14,10 +16,10 @@ from llmgw.gateway.framing import (
     LengthFraming,
 )
 
-_MOST_KNOWN = 64
-_MOST_KNOWN_BYTES = 2048
+_MOST_KNOWN: Final = 64
+_MOST_KNOWN_BYTES: Final = 2048
 
-_NOBODYS = httptools.HttpResponseParser(object())
+_NOBODYS: Final = httptools.HttpResponseParser(object())
 
 
 class HeadBroken(ValueError):

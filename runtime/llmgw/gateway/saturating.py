@@ -8,10 +8,11 @@ requests back from it would be to hold them back for nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from llmgw.gateway.choice import Choice
 
-_FULLEST = 2.0
+_FULLEST: Final = 2.0
 
 
 def of_pool(pool: Iterable[Choice]) -> float:

@@ -7,14 +7,14 @@ takes the cheapest; whoever explains a decision later reads the same object.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Generic
+from typing import Final, Generic
 
 from llmgw.gateway import ranking, sessions
 from llmgw.gateway.choice import ChoiceT
 from llmgw.gateway.costs import WEIGHTS, Weights
 from llmgw.gateway.prefix import Following, Trail
 
-_AS_GOOD = 0.05
+_AS_GOOD: Final = 0.05
 
 
 class Wish:

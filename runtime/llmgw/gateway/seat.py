@@ -20,11 +20,11 @@ from llmgw.gateway.board_layout import Layout
 from llmgw.gateway.bulletin import UNSEEN, Bulletin
 from llmgw.kit import mmapboard
 
-_HALF = 32
+_HALF: Final = 32
 _COUNT: Final = (1 << _HALF) - 1
 _LATER: Final = 1 << (_HALF - 1)
 """A generation that is less than this ahead is a later one; they wrap."""
-_READS = 3
+_READS: Final = 3
 
 # Names of this module: one look-up less in what each request does.
 _RESERVED: Final = at.RESERVED

@@ -8,13 +8,13 @@ retries or clients.
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol, cast
+from typing import Final, Protocol, cast
 
 from llmgw.gateway.framing import Framing, FramingBroken
 from llmgw.gateway.responses import HeadBroken, Heads, ResponseHead
 
-_END_OF_HEAD = b"\r\n\r\n"
-_MAX_HEAD_BYTES = 65536
+_END_OF_HEAD: Final = b"\r\n\r\n"
+_MAX_HEAD_BYTES: Final = 65536
 
 
 class BodyReceiver(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from typing import Final
 
 
 def token(n_bytes: int = 4) -> str:
@@ -15,7 +16,7 @@ def request_id() -> str:
     return "req-" + secrets.token_hex(12)
 
 
-_LAST_DIGITS = tuple(f"{number:03x}" for number in range(4096))
+_LAST_DIGITS: Final = tuple(f"{number:03x}" for number in range(4096))
 
 
 class RequestIds:
