@@ -55,6 +55,14 @@ async def test_a_file_that_does_not_end_is_left_at_its_promised_size(tmp_path, s
         assert not list((tmp_path / "cache").rglob(f"{name}*"))
 
 
+async def test_a_list_of_files_that_nests_without_end_is_refused(shelf_at):
+    async with serving(lambda _: Reply(body=Plain(b"[" * 100_000))) as origin:
+        with pytest.raises(Invalid, match="is no manifest of a mirror"):
+            await shelf_at("").ensure(f"{origin.url}/llama/v1/", on_progress=silent)
+        with pytest.raises(Invalid, match="does not answer as the hub does"):
+            await shelf_at(origin.url).ensure("hf:org/repo", on_progress=silent)
+
+
 async def test_a_list_of_files_that_does_not_end_is_refused(shelf_at):
     """It is kept in memory, so an endless one would end the agent."""
     async with serving(lambda _: Reply(body=Generated(1 << 40), has_length=False)) as origin:
