@@ -54,7 +54,7 @@ def uncordon(asking: Asking, *, node: str, reason: str) -> None:
 @click.option("--timeout", "timeout_s", type=DURATION, default="30m", show_default=True)
 @asks
 def drain(asking: Asking, *, node: str, reason: str, is_waited_for: bool, timeout_s: float) -> None:
-    """Move all replicas of NODE to others, one at a time.
+    """Move all replicas of NODE to others, of each model a few at a time.
 
     A replica serves until another one does in its stead, and goes after a while even without.
 

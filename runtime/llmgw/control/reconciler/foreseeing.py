@@ -119,6 +119,7 @@ class World:
             now=self.snapshot.now + step_s,
             cluster=replace(cluster, nodes=nodes),
             traffic=replace(traffic, endpoints=used),
+            watched_since={r: at + step_s for r, at in self.snapshot.watched_since.items()},
             settling=replace(self.snapshot.settling, is_over=True),
         )
 
