@@ -14,7 +14,7 @@ _log = logs.get(__name__)
 class Reachability:
     """What the dials of one endpoint found last.
 
-    Nothing is said of one that is not ``is_expected``: it is being loaded, or has left.
+    Nothing is said of one that is not ``is_expected``: it is being drained, or has left.
     """
 
     __slots__ = ("_endpoint_id", "_reason", "is_expected")

@@ -30,7 +30,7 @@ def test_reason_is_said_once_and_a_new_one_again(said, reachability):
     ]
 
 
-def test_engine_that_is_still_being_loaded_is_not_spoken_of(said, reachability):
+def test_engine_that_is_about_to_end_is_not_spoken_of(said, reachability):
     reachability.is_expected = False
     reachability.failed("refused")
     reachability.reached()
