@@ -42,6 +42,9 @@ def client(answers):
         pytest.param({**WELL, "/health": (204, "")}, "demo", "health: ", id="almost-200"),
         pytest.param(WELL, "third", "does not serve 'third' but other, demo", id="other-model"),
         pytest.param({**WELL, "/v1/models": (200, "no")}, "demo", "does not serve", id="no-json"),
+        pytest.param(
+            {**WELL, "/v1/models": (200, "[" * 100_000)}, "demo", "does not serve", id="too-deep"
+        ),
         pytest.param({**WELL, "/v1/models": (401, "")}, "demo", "answers 401", id="no-entry"),
         pytest.param({"/health": (200, "ok")}, "", "", id="any-model-will-do"),
         pytest.param({}, "demo", "does not answer (ReadTimeout)", id="unreachable"),

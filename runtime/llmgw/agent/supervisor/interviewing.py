@@ -116,7 +116,7 @@ async def _get(client: httpx.AsyncClient, url: str) -> tuple[int, bytes]:
 
 
 def _model_ids(body: bytes) -> list[str]:
-    with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError):
+    with contextlib.suppress(ValueError, RecursionError, TypeError, KeyError, AttributeError):
         return [str(one["id"]) for one in json.loads(body)["data"]]
     return []
 
