@@ -93,6 +93,19 @@ def test_no_content_of_a_file_is_an_error(path, content):
     assert adoption.load(path, shard_id="tiny-1.0") is None
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[" * 100_000,
+        json.dumps(asdict(RECORD)).replace(f'"pid": {RECORD.processes[0].pid}', '"pid": 1e999'),
+    ],
+    ids=["nests without end", "a pid without end"],
+)
+def test_what_no_agent_wrote_keeps_no_agent_from_starting(path, content):
+    path.write_text(content)
+    assert adoption.load(path, shard_id="tiny-1.0") is None
+
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | texts,
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(texts, inner, max_size=2),

@@ -22,6 +22,15 @@ from llmgw.domain.replicas import LaunchProfile, ShardSpec
 from llmgw.errors import EngineFailed
 from llmgw.kit import logs
 
+_DAMAGED = (
+    OSError,
+    ValueError,
+    TypeError,
+    KeyError,
+    AttributeError,
+    OverflowError,  # a pid of 1e999
+    RecursionError,
+)
 _log = logs.get(__name__)
 _FILE_MODE = 0o600
 
@@ -102,7 +111,7 @@ def save(path: Path, record: Record) -> None:
 
 def load(path: Path, *, shard_id: str) -> Record | None:
     """The record, or nothing when the file is damaged or tells of another shard than its name."""
-    with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
+    with contextlib.suppress(*_DAMAGED):
         record = _record(json.loads(path.read_text(encoding="utf-8")))
         if record.spec.shard_id == shard_id and SHARD_ID.fullmatch(shard_id):
             return record
