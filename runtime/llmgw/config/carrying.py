@@ -164,7 +164,7 @@ class RouterSettings:
         "unset means none.",
     )
     receipts_bytes: Bytes = setting(
-        4 * MIB,
+        MIB,
         "Memory of a worker for receipts of requests (`GET /v1/requests/{id}`), about 150 bytes "
         "each; 0 keeps none.",
         at_least=0,
