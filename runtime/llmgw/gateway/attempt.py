@@ -19,7 +19,7 @@ from llmgw.gateway.endpoints import LiveEndpoint
 from llmgw.gateway.framing import Framing
 from llmgw.gateway.outcomes import ENDINGS, PASS_ON, VERDICTS, Ending, Then, Verdict, judge_loading
 from llmgw.gateway.responses import ResponseHead
-from llmgw.gateway.upstream import UpstreamConnection
+from llmgw.gateway.upstream import Receiver, UpstreamConnection
 
 
 class Owner(Protocol):
@@ -81,7 +81,7 @@ _COMMIT: Final = Then.COMMIT
 _FAILED: Final = Outcome.FAILED
 
 
-class Attempt:
+class Attempt(Receiver):
     """See the module; it counts itself in and out of its endpoint.
 
     ``head``, ``verdict``, ``framing``, ``connection`` and ``held`` are there once it is answered;

@@ -11,7 +11,7 @@ end never reaches a client.
 from __future__ import annotations
 
 import functools
-from typing import Final, Protocol
+from typing import Final
 
 _CRLF: Final = b"\r\n"
 _HEX_DIGITS: Final = b"0123456789abcdefABCDEF"
@@ -23,49 +23,49 @@ class FramingBroken(ValueError):
     """The chunked encoding cannot be read; ``upstream`` treats it like a lost connection."""
 
 
-class Framing(Protocol):
-    """What every follower offers."""
+class Framing:
+    """What every follower offers; a class and no protocol, as ``choice`` says why.
 
-    is_complete: bool
-    has_payload: bool
+    ``is_one_chunk``: what was fed last is one whole chunk; never where there are no chunks.
+    """
 
-    @property
-    def is_one_chunk(self) -> bool:
-        """Whether what was fed last is one whole chunk; ``False`` where there are no chunks."""
-        ...
+    __slots__ = ("has_payload", "is_complete", "is_one_chunk")
+
+    def __init__(self) -> None:
+        self.is_complete = False
+        self.has_payload = False
+        self.is_one_chunk = False
 
     def feed(self, data: bytes) -> int:
         """How many bytes of ``data`` belong to the body; may raise ``FramingBroken``."""
-        ...
+        raise NotImplementedError
 
     def payload(self, data: bytes) -> bytes:
         """The bare payload within ``data``, which must be what was fed last."""
-        ...
+        raise NotImplementedError
 
     def ends_at_close(self) -> bool:
         """Whether a clean close of the connection is the end of the body."""
-        ...
+        raise NotImplementedError
 
     def after_cut(self, event: bytes) -> bytes:
         """What delivers ``event`` although the body broke off here; empty: nothing can."""
-        ...
+        raise NotImplementedError
 
     def in_place_of_end(self, data: bytes, event: bytes) -> bytes:
         """What to write instead of ``data``, fed last, so that ``event`` comes and no end."""
-        ...
+        raise NotImplementedError
 
 
-class LengthFraming:
+class LengthFraming(Framing):
     """A body of the length that its head announced; length 0 is complete at once."""
 
-    __slots__ = ("_left_bytes", "has_payload", "is_complete")
-
-    is_one_chunk = False
+    __slots__ = ("_left_bytes",)
 
     def __init__(self, length_bytes: int) -> None:
+        super().__init__()
         self._left_bytes = length_bytes
         self.is_complete = length_bytes == 0
-        self.has_payload = False
 
     def feed(self, data: bytes) -> int:
         """See ``Framing``."""
@@ -92,16 +92,10 @@ class LengthFraming:
         return data
 
 
-class CloseFraming:
+class CloseFraming(Framing):
     """A body that ends with its connection."""
 
-    __slots__ = ("has_payload", "is_complete")
-
-    is_one_chunk = False
-
-    def __init__(self) -> None:
-        self.is_complete = False
-        self.has_payload = False
+    __slots__ = ()
 
     def feed(self, data: bytes) -> int:
         """See ``Framing``."""
@@ -125,7 +119,7 @@ class CloseFraming:
         return data + event
 
 
-class ChunkedFraming:
+class ChunkedFraming(Framing):
     """A chunked body (RFC 9112 §7.1), followed chunk by chunk without a look at the payload.
 
     In a stream of tokens each read is one whole chunk and takes one turn of ``feed``'s loop.
@@ -137,20 +131,15 @@ class ChunkedFraming:
         "_line",
         "_pieces",
         "_skip_bytes",
-        "has_payload",
-        "is_complete",
-        "is_one_chunk",
     )
 
     def __init__(self, *, keeps_payload: bool = False) -> None:
+        super().__init__()
         self._skip_bytes = 0  # left of the current chunk, its closing CRLF included
         self._line = b""  # begin of a size or trailer line whose end has not come yet
         self._in_trailer = False
         self._end_at = -1  # where in the bytes fed last the last chunk begins
         self._pieces: list[bytes] | None = [] if keeps_payload else None
-        self.is_complete = False
-        self.has_payload = False
-        self.is_one_chunk = False
 
     def feed(self, data: bytes) -> int:
         """See ``Framing``; a read that is one whole chunk takes no loop."""

@@ -6,7 +6,7 @@ be delivered.  Pure: bytes in, bytes out; each piece given was fed to the framin
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Final
 
 from llmgw.gateway.framing import ChunkedFraming, Framing, LengthFraming, chunk, payload_of
 from llmgw.gateway.usage import Usage
@@ -18,49 +18,51 @@ _ENDS_OF_ONE: Final = (b"\n\n\r\n", b"\n\r\n\r\n")
 """How a chunk ends that ends with a whole event."""
 
 
-class Passage(Protocol):
-    """What each way offers.
+class Passage:
+    """What each way offers; a class and no protocol, as ``choice`` says why.
 
     ``ends_at_close``: to the client a mere close would look like the end.
     """
 
-    ends_at_close: bool
+    __slots__ = ("_framing", "ends_at_close")
+
+    def __init__(self, framing: Framing, *, ends_at_close: bool) -> None:
+        self._framing = framing
+        self.ends_at_close = ends_at_close
 
     @property
     def usage(self) -> Usage | None:
         """What was taken out said of the usage."""
-        ...
+        return None
 
     def held(self, data: bytes) -> bytes:
         """What to write of ``data``, which came first and was held back until now."""
-        ...
+        raise NotImplementedError
 
     def body(self, data: bytes) -> bytes:
         """What to write now that ``data`` came; more will come."""
-        ...
+        raise NotImplementedError
 
     def last(self, data: bytes) -> bytes:
         """What to write now that the body ended with ``data``, its end included."""
-        ...
+        raise NotImplementedError
 
     def after_cut(self, event: bytes) -> bytes:
         """What delivers ``event`` although the body broke off here; empty: nothing can."""
-        ...
+        raise NotImplementedError
 
     def in_place_of_end(self, data: bytes, event: bytes) -> bytes:
         """What to write instead of ``last``, so that ``event`` comes and no end."""
-        ...
+        raise NotImplementedError
 
 
-class AsItCame:
+class AsItCame(Passage):
     """Byte for byte, framing included."""
 
-    __slots__ = ("_framing", "ends_at_close", "usage")
+    __slots__ = ()
 
     def __init__(self, framing: Framing) -> None:
-        self._framing = framing
-        self.ends_at_close = framing.ends_at_close()
-        self.usage: Usage | None = None
+        super().__init__(framing, ends_at_close=framing.ends_at_close())
 
     def held(self, data: bytes) -> bytes:
         """See ``Passage``."""
@@ -83,15 +85,13 @@ class AsItCame:
         return self._framing.in_place_of_end(data, event)
 
 
-class Bare:
+class Bare(Passage):
     """The payload alone, for a client that knows no chunks; its connection's close is the end."""
 
-    __slots__ = ("_framing", "ends_at_close", "usage")
+    __slots__ = ()
 
     def __init__(self, framing: Framing) -> None:
-        self._framing = framing
-        self.ends_at_close = True
-        self.usage: Usage | None = None
+        super().__init__(framing, ends_at_close=True)
 
     def held(self, data: bytes) -> bytes:
         """See ``Passage``."""
@@ -114,20 +114,19 @@ class Bare:
         return self._framing.payload(data) + event
 
 
-class WithoutUsage:
+class WithoutUsage(Passage):
     """Events without the chunk that tells the usage, which the client did not ask for.
 
     Chunks are made anew where an event or a chunk came in pieces, or may be the one; so between two
     calls the client is never within a chunk.  A chunk that is one whole event passes as it came.
     """
 
-    __slots__ = ("_framing", "_is_chunked", "_removal", "ends_at_close")
+    __slots__ = ("_is_chunked", "_removal")
 
     def __init__(self, framing: Framing, *, is_bare: bool) -> None:
-        self._framing = framing
+        super().__init__(framing, ends_at_close=is_bare or framing.ends_at_close())
         self._is_chunked = isinstance(framing, ChunkedFraming) and not is_bare
         self._removal = Removal(pads=isinstance(framing, LengthFraming))
-        self.ends_at_close = is_bare or framing.ends_at_close()
 
     @property
     def usage(self) -> Usage | None:

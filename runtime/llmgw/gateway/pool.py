@@ -14,8 +14,7 @@ from urllib.parse import urlsplit
 
 from llmgw.errors import Invalid, Unreachable
 from llmgw.gateway.reachability import Reachability
-from llmgw.gateway.responses import Heads
-from llmgw.gateway.upstream import UpstreamConnection
+from llmgw.gateway.upstream import Keeper, UpstreamConnection
 
 _IDLE_S = 60.0
 """How long an unused connection is kept; engines keep theirs longer or are asked again."""
@@ -57,20 +56,19 @@ class Address:
         return f"{host}:{self.port}".encode()
 
 
-class Pool:
+class Pool(Keeper):
     """The idle connections of one endpoint, the last used first out."""
 
     def __init__(
         self, address: Address, *, dial_timeout_s: float, reachability: Reachability
     ) -> None:
+        super().__init__()
         self._address = address
         self._reachability = reachability
         self._dial_timeout_s = dial_timeout_s
         self._idle: dict[UpstreamConnection, None] = {}
         self._dialling = asyncio.Semaphore(_MOST_DIALS)
         self._is_closed = False
-        self.activity = 0
-        self.heads = Heads()
         self._tls = ssl.create_default_context() if address.is_tls else None
 
     def take(self) -> UpstreamConnection | None:

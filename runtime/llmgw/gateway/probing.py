@@ -13,7 +13,7 @@ from llmgw.errors import Unreachable
 from llmgw.gateway.framing import Framing
 from llmgw.gateway.pool import Pool
 from llmgw.gateway.responses import ResponseHead
-from llmgw.gateway.upstream import UpstreamConnection
+from llmgw.gateway.upstream import Receiver, UpstreamConnection
 
 _MOST_BYTES = 4 * 1024 * 1024
 
@@ -56,10 +56,8 @@ async def _ask(connection: UpstreamConnection, request: bytes) -> Page | None:
         raise
 
 
-class _Reading:
+class _Reading(Receiver):
     """One answer as it comes in; fits ``upstream.Receiver``."""
-
-    wants_payload = True
 
     def __init__(self, connection: UpstreamConnection) -> None:
         self.page: asyncio.Future[Page | None] = asyncio.get_running_loop().create_future()
@@ -67,6 +65,11 @@ class _Reading:
         self._framing: Framing | None = None
         self._status = 0
         self._body = b""
+
+    @property
+    def wants_payload(self) -> bool:
+        """See ``upstream.Receiver``."""
+        return True
 
     def on_whole(self, head: ResponseHead, body: bytes) -> None:
         """See ``upstream.Receiver``."""

@@ -20,7 +20,7 @@ from llmgw.gateway.framing import Framing
 from llmgw.gateway.passage import AsItCame, Bare, Passage, WithoutUsage
 from llmgw.gateway.ports import Client
 from llmgw.gateway.replies import Code, truncation_event
-from llmgw.gateway.upstream import UpstreamConnection
+from llmgw.gateway.upstream import BodyReceiver, UpstreamConnection
 from llmgw.gateway.usage import Usage
 from llmgw.kit import logs
 
@@ -58,7 +58,7 @@ class Manner:
         )
 
 
-class Relay:
+class Relay(BodyReceiver):
     """One answer under way to one client; receives what the engine's connection reads."""
 
     __slots__ = (

@@ -8,7 +8,7 @@ retries or clients.
 from __future__ import annotations
 
 import asyncio
-from typing import Final, Protocol, cast
+from typing import Final, cast
 
 from llmgw.gateway.framing import Framing, FramingBroken
 from llmgw.gateway.responses import HeadBroken, Heads, ResponseHead
@@ -17,59 +17,66 @@ _END_OF_HEAD: Final = b"\r\n\r\n"
 _MAX_HEAD_BYTES: Final = 65536
 
 
-class BodyReceiver(Protocol):
+class BodyReceiver:
     """Who gets the body of an answer; every call comes from the event loop and none may block."""
+
+    __slots__ = ()
 
     def on_body(self, data: bytes) -> None:
         """Bytes of the body in their framing; more will follow."""
-        ...
+        raise NotImplementedError
 
     def on_last(self, data: bytes) -> None:
         """The last bytes of the body, perhaps none; the connection is given back already."""
-        ...
+        raise NotImplementedError
 
     def on_lost(self, reason: str) -> None:
         """The answer will not be completed; the connection is gone."""
-        ...
+        raise NotImplementedError
 
     def on_fault(self, error: Exception) -> None:
         """One of these calls failed by a fault of our own; the connection is given up."""
-        ...
+        raise NotImplementedError
 
 
-class Receiver(BodyReceiver, Protocol):
+class Receiver(BodyReceiver):
     """Who gets an answer from its begin."""
+
+    __slots__ = ()
 
     @property
     def wants_payload(self) -> bool:
         """Whether the framing has to keep the bare payload of each read."""
-        ...
+        raise NotImplementedError
 
     def on_whole(self, head: ResponseHead, body: bytes) -> None:
         """A whole answer of announced length that came at once; nothing else is called then."""
-        ...
+        raise NotImplementedError
 
     def on_head(self, head: ResponseHead) -> None:
         """The final head; interim ones are not shown."""
-        ...
+        raise NotImplementedError
 
 
-class Keeper(Protocol):
+class Keeper:
     """Who keeps connections between requests, and the heads that came on them.
 
     ``activity`` rises with everything that is read: the endpoint is alive.
     """
 
-    heads: Heads
-    activity: int
+    __slots__ = ("activity", "heads")
+
+    def __init__(self) -> None:
+        self.activity = 0
+        self.heads = Heads()
 
     def give(self, connection: UpstreamConnection) -> None:
         """Take a connection that may carry another request."""
-        ...
+        raise NotImplementedError
 
     def forget(self, connection: UpstreamConnection) -> None:
         """A connection is gone."""
-        ...
+        raise NotImplementedError
 
 
 class UpstreamConnection:
