@@ -243,7 +243,6 @@ _TOKENS = re.compile(r"[^a-z0-9]+")
 _NOT_MODELS = frozenset({"sxm4", "sxm5", "pcie"})
 
 
-@functools.lru_cache(maxsize=1024)
 def never_registered(node_id: str) -> Unknown:
     """The error for a name that no agent has ever come with."""
     return Unknown(
@@ -251,6 +250,7 @@ def never_registered(node_id: str) -> Unknown:
     )
 
 
+@functools.lru_cache(maxsize=1024)
 def gpu_class(*, name: str, memory_total_mib: int | None) -> str:
     """The class of a card: ``NVIDIA H100 80GB HBM3`` with 81559 MiB is ``h100-80g``.
 
