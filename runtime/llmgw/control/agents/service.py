@@ -18,6 +18,7 @@ from llmgw.control.agents.connections import Connection, Connections, Speaker
 from llmgw.control.agents.fleet_ports import FleetEvents, Leadership
 from llmgw.control.agents.logs import LogQuestions
 from llmgw.control.agents.turned_away import Caller, TurnedAway
+from llmgw.control.agents.voice import Voice
 from llmgw.domain.names import NODE_NAME
 from llmgw.errors import (
     DeadlinePassed,
@@ -30,7 +31,7 @@ from llmgw.errors import (
     Unknown,
 )
 from llmgw.kit import logs
-from llmgw.rpc import statuses, wire_nodes, wire_orders, wire_shards
+from llmgw.rpc import wire_nodes, wire_orders, wire_shards
 from llmgw.rpc.v1 import agent_pb2 as pb
 from llmgw.rpc.v1 import agent_pb2_grpc
 
@@ -82,20 +83,21 @@ class AgentService(agent_pb2_grpc.AgentServiceServicer):
     async def Connect(self, request_iterator: object, context: Context) -> None:  # type: ignore[override] # noqa: ARG002, N802 - the stub knows iterators only; we read and write on the context
         """One agent's stream, to its end."""
         caller = Caller(peer=context.peer(), common_name=_common_name(context))
+        voice = Voice(context)
         try:
-            await self._serve(context, caller)
+            await self._serve(context, voice, caller)
         except LlmgwError as error:
             self.ended += 1
             self._turned_away.note(caller, error)
             _log.warning(
                 "agent_stream_ended", peer=context.peer(), code=error.code, reason=error.message
             )
-            await statuses.refuse(context, error)
+            await voice.refuse(error)
         except Exception as error:  # noqa: BLE001 - the outermost edge of one stream
             _log.error("agent_stream_failed", peer=context.peer(), error=repr(error), exc=error)
-            await statuses.refuse(context, Internal("the control plane failed; see its log"))
+            await voice.refuse(Internal("the control plane failed; see its log"))
 
-    async def _serve(self, context: Context, caller: Caller) -> None:
+    async def _serve(self, context: Context, voice: Voice, caller: Caller) -> None:
         if not self._leadership.is_leader():
             raise Standby("this control plane is a standby; another one leads")
         register = await self._first(context)
@@ -104,7 +106,7 @@ class AgentService(agent_pb2_grpc.AgentServiceServicer):
         self._check_term(register)
         connection = self._admit(register, peer=caller.peer)
         try:
-            await self._hold(connection, context)
+            await self._hold(connection, context, voice)
         finally:
             if self._connections.close(connection):
                 _log.info("agent_gone", node=connection.node_id)
@@ -167,11 +169,11 @@ class AgentService(agent_pb2_grpc.AgentServiceServicer):
         )
         return connection
 
-    async def _hold(self, connection: Connection, context: Context) -> None:
+    async def _hold(self, connection: Connection, context: Context, voice: Voice) -> None:
         """Carry messages both ways until the agent leaves, or raise why the stream is ended."""
         name = f"agents.{connection.node_id}"
         listening = asyncio.create_task(self._listen(connection, context), name=f"{name}.listen")
-        speaking = asyncio.create_task(_speak(connection, context), name=f"{name}.speak")
+        speaking = asyncio.create_task(_speak(connection, voice), name=f"{name}.speak")
         ending = asyncio.create_task(connection.ended(), name=f"{name}.end")
         tasks = (ending, listening, speaking)
         try:
@@ -243,6 +245,6 @@ def _common_name(context: Context) -> str:
     return ", ".join(name.decode() for name in names)
 
 
-async def _speak(connection: Connection, context: Context) -> None:
+async def _speak(connection: Connection, voice: Voice) -> None:
     while True:
-        await context.write(await connection.next())
+        await voice.say(await connection.next())
