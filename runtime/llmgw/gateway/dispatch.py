@@ -15,7 +15,7 @@ from typing import Any, Final
 from llmgw.domain.routes import RoutedModel
 from llmgw.gateway import candidates, headers, picking, refusing, rounds, sending, silence
 from llmgw.gateway.attempt import Attempt
-from llmgw.gateway.breaker import Permit
+from llmgw.gateway.breaker import Outcome, Permit
 from llmgw.gateway.endpoints import LiveEndpoint
 from llmgw.gateway.exchange import ENGINES_FAULTS, Cut, Exchange, State
 from llmgw.gateway.outcomes import ENDINGS, Ending, Then
@@ -251,10 +251,17 @@ class Dispatch:
 
     def _send_to(self, live: LiveEndpoint, permit: Permit) -> None:
         exchange = self._exchange
+        try:
+            request = sending.request_to(live, exchange)
+        except Exception as error:
+            live.learn(Outcome.NEUTRAL, permit)  # nothing was sent
+            if not isinstance(error, sending.BodyUnreadable):
+                raise
+            self._refuse(Refusal(Code.INVALID_JSON))
+            return
         exchange.attempts += 1
         exchange.endpoint_id = live.facts.endpoint_id
         self._shared.books.sending(exchange, live)
-        request = sending.request_to(live, exchange)
         self._attempt = attempt = Attempt(self, live, permit)
         attempt.start(request)
 

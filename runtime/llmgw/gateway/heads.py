@@ -32,9 +32,12 @@ _decode = msgspec.json.Decoder(_Conversation).decode
 def head_of(body: bytes, most_bytes: int) -> bytes:
     """The first bytes of what the client says; empty where it cannot be told."""
     try:
-        conversation = _decode(body)
-    except (msgspec.MsgspecError, RecursionError):  # nested deeper than msgspec reads
+        return _begin_of(_decode(body), most_bytes)
+    except (msgspec.MsgspecError, RecursionError):  # nested deeper than msgspec reads, or writes
         return b""
+
+
+def _begin_of(conversation: _Conversation, most_bytes: int) -> bytes:
     pieces: list[bytes] = []
     left = most_bytes
     for piece in _pieces(conversation, most_bytes):

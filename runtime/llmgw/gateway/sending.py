@@ -6,22 +6,31 @@ knows the model by another name than the client used or has to be asked for the 
 
 from __future__ import annotations
 
+import msgspec
+
 from llmgw.gateway import headers, usage_chunk
 from llmgw.gateway.describing import rewrite_model
 from llmgw.gateway.endpoints import LiveEndpoint
 from llmgw.gateway.exchange import Exchange
 
 
+class BodyUnreadable(ValueError):
+    """The body has to be changed and cannot be read whole, though what routing needs could be."""
+
+
 def request_to(live: LiveEndpoint, exchange: Exchange) -> bytes:
-    """Head and body for ``live``."""
+    """Head and body for ``live``; raises ``BodyUnreadable``."""
     name = live.facts.upstream_model or exchange.model_name
     body = exchange.body
-    if name != exchange.asked_name:
-        body = rewrite_model(body, name)
     how = exchange.usage_asking
     exchange.is_usage_hidden = how is not None and live.facts.usage_injection
-    if how is not None and exchange.is_usage_hidden:
-        body = usage_chunk.ask(body, how)
+    try:
+        if name != exchange.asked_name:
+            body = rewrite_model(body, name)
+        if how is not None and exchange.is_usage_hidden:
+            body = usage_chunk.ask(body, how)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise BodyUnreadable from error
     return b"%b%bcontent-length: %d\r\n\r\n%b" % (
         live.request_line(exchange.path),
         headers.from_client(exchange),

@@ -80,7 +80,7 @@ def in_object(said: bytes) -> Usage | None:
     """What one usage object says; nothing if it cannot be believed."""
     try:
         return _of(_decode(said))
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):  # nested as no figures are
         return None
 
 
