@@ -48,6 +48,8 @@ _NOT_TO_CLIENT: Final = frozenset(
 )
 _NOT_WITH_EVENTS: Final = frozenset({b"cache-control", b"x-accel-buffering"})
 _ABOUT_CHUNKS: Final = frozenset({b"transfer-encoding"})
+_ABOUT_NO_BODY: Final = frozenset({b"transfer-encoding", b"content-length"})
+_ABOUT_BODY: Final = b"content-type: %b\r\ncontent-length: %d\r\n"
 _FOR_EVENTS: Final = b"cache-control: no-cache\r\nx-accel-buffering: no\r\n"
 _CLOSE: Final = b"connection: close\r\n"
 _ANSWER_HEAD: Final = (
@@ -117,6 +119,8 @@ def _passed(head: ResponseHead, *, is_http10: bool) -> bytes:
         dropped |= _NOT_WITH_EVENTS
     if is_http10:
         dropped |= _ABOUT_CHUNKS
+    if head.status in {204, 304}:  # which end with their head, whatever it says of a body
+        dropped |= _ABOUT_NO_BODY
     first = _STATUS_LINES.get(head.status) or b"HTTP/1.1 %d \r\n" % head.status
     fields = [b"%b: %b\r\n" % field for field in head.fields if field[0] not in dropped]
     passed = b"".join([first, *fields, _FOR_EVENTS if head.is_events else b""])
@@ -139,8 +143,7 @@ def own_answer(answer: Answer, exchange: Exchange) -> bytes:
     """Head and body of an answer of our own; a HEAD request gets the head alone."""
     lines = [
         _STATUS_LINES[answer.status],
-        b"content-type: %b\r\n" % answer.content_type,
-        b"content-length: %d\r\n" % len(answer.body),
+        b"" if answer.status == 204 else _ABOUT_BODY % (answer.content_type, len(answer.body)),
         b"x-request-id: %b\r\n" % exchange.request_key,
         *(b"%b: %b\r\n" % field for field in answer.fields),
         _way(exchange) if exchange.model_name else b"",

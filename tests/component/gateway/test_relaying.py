@@ -143,6 +143,15 @@ async def test_bytes_after_the_end_reach_nobody_and_cost_the_connection(stage, a
     assert engine.connections == 2
 
 
+@pytest.mark.parametrize("field", ["Content-Length: 0", "Transfer-Encoding: chunked"])
+@pytest.mark.parametrize("status", [204, 304])
+async def test_status_without_a_body_announces_none_whatever_the_engine_says(stage, status, field):
+    await stage.engine(answer=head(status, field))
+    answer = await stage.ask()
+    assert (answer.status, answer.body, answer.is_complete) == (status, b"", True)
+    assert (answer["content-length"], answer["transfer-encoding"]) == (None, None)
+
+
 async def test_body_of_a_status_without_a_body_reaches_nobody(stage):
     engine = await stage.engine()
     engine.once(head(304, "Content-Length: 5") + b"hello")

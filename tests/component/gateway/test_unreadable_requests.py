@@ -284,3 +284,11 @@ async def test_options_names_the_methods_of_a_path(stage):
     answer = await client.answer()
     assert (answer.status, answer["allow"], answer.body) == (204, "POST, OPTIONS", b"")
     assert (await client.answer()).status == 200
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/models", "/health", "/"])
+async def test_answer_without_a_body_announces_none(stage, path):
+    """RFC 9110 §8.6: a 204 has no length either."""
+    client = await stage.send(get(path, method="OPTIONS"))
+    answer = await client.answer()
+    assert (answer.status, answer["content-length"], answer["content-type"]) == (204, None, None)
