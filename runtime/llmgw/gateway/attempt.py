@@ -192,7 +192,7 @@ class Attempt(Receiver):
         self.head = head
         self.verdict = VERDICTS.get(head.status, PASS_ON)
         self.framing = self.connection.framing
-        self._may_ping = preamble.may_come_from(self.live.facts.engine, is_events=head.is_events)
+        self._may_ping = head.is_events
         self._owner.on_head()
         if self.verdict.then is not _COMMIT:
             # Such an answer does not wait for its body, but takes along what came with the head.

@@ -19,9 +19,11 @@ HTTP10 = (
 )
 
 
+@pytest.mark.parametrize("kind", ["llamacpp", "vllm", ""], ids=["llamacpp", "vllm", "unknown"])
 @pytest.mark.parametrize("end", [Do.CLOSE, Do.RESET])
-async def test_engine_that_sent_comments_alone_is_replaced_by_another(stage, end):
-    engine = await stage.engine("e1", priority=1, engine="llamacpp")
+async def test_engine_that_sent_comments_alone_is_replaced_by_another(stage, end, kind):
+    """Of whatever kind: where nobody named it, it is known by its metrics alone, or not at all."""
+    engine = await stage.engine("e1", priority=1, engine=kind)
     engine.always(EVENTS + chunk(PING), 0.01, chunk(PING), end)
     await stage.engine("e2", answer=stream("a"))
     answer = await stage.ask(STREAM)
@@ -31,7 +33,7 @@ async def test_engine_that_sent_comments_alone_is_replaced_by_another(stage, end
 @pytest.mark.parametrize("request_", [post(STREAM), post(ASKS_ITSELF), HTTP10], ids=repr)
 async def test_comments_come_in_front_of_the_first_word_wherever_they_are_split(stage, request_):
     """Byte by byte: nothing of them is lost, twice there or out of order."""
-    engine = await stage.engine(engine="llamacpp")
+    engine = await stage.engine()
     payload = PING + b":\r\n\r\n" + event("a") + DONE
     sent = chunk(PING) + chunk(b":\r\n") + chunk(b"\r\n") + chunk(event("a")) + chunk(DONE) + END
     for position in range(1, len(sent)):
@@ -47,7 +49,7 @@ async def test_comments_come_in_front_of_the_first_word_wherever_they_are_split(
 @pytest.mark.parametrize("begin", [EVENTS, head(200, "Content-Type: text/event-stream")])
 async def test_client_hears_nothing_before_the_first_word(stage, begin):
     is_chunked = begin is EVENTS
-    engine = await stage.engine(engine="llamacpp")
+    engine = await stage.engine()
     go_on = asyncio.Event()
     framed = chunk if is_chunked else bytes
     last = (chunk(DONE) + END,) if is_chunked else (DONE, Do.CLOSE)
@@ -60,24 +62,16 @@ async def test_client_hears_nothing_before_the_first_word(stage, begin):
     assert (await client.answer()).body == PING + PING + event("a") + DONE
 
 
-@pytest.mark.parametrize(
-    ("facts", "begin"),
-    [
-        pytest.param({"engine": "vllm"}, EVENTS, id="another engine"),
-        pytest.param({}, EVENTS, id="an unknown engine"),
-        pytest.param({"engine": "llamacpp"}, CHUNKED, id="no stream of events"),
-    ],
-)
-async def test_where_no_comments_are_known_a_byte_is_an_answer(stage, facts, begin):
-    engine = await stage.engine(**facts)
-    engine.always(begin + chunk(PING), Do.HOLD)
-    client = await stage.send(post(STREAM if begin is EVENTS else ASK))
+async def test_what_looks_like_a_comment_is_an_answer_where_there_are_no_events(stage):
+    engine = await stage.engine()
+    engine.always(CHUNKED + chunk(PING), Do.HOLD)
+    client = await stage.send(post(ASK))
     await client.got(b"HTTP/1.1 200 ")
     client.leave()
 
 
 async def test_more_comments_than_are_held_back_are_an_answer(stage):
-    engine = await stage.engine(engine="llamacpp")
+    engine = await stage.engine()
     engine.always(EVENTS, *[chunk(b":" + b"x" * 9_000 + b"\n")] * 7, Do.HOLD)
     client = await stage.send(post(ASKS_ITSELF))
     await stage.until(lambda: engine.sent_bytes > 60_000)
@@ -95,7 +89,7 @@ async def test_comments_lengthen_no_time_and_are_not_the_first_token(stage):
     """The bound until the first byte counts from the head, and so does what is measured."""
     stage.clock = clock = FakeClock()
     stage.tune(dispatch={"response_timeout_s": 100, "max_attempts": 1})
-    engine = await stage.engine(engine="llamacpp")
+    engine = await stage.engine()
     go_on = asyncio.Event()
     engine.once(EVENTS + chunk(PING), go_on, chunk(event("a")) + chunk(DONE) + END)
     engine.once(EVENTS, *[chunk(PING), 0.02] * 100, Do.HOLD)
