@@ -23,6 +23,7 @@ from llmgw.control.reconciler import (
 from llmgw.control.reconciler.applying import Applier
 from llmgw.control.reconciler.course import Course
 from llmgw.control.reconciler.options import Options
+from llmgw.control.reconciler.passing import Passing, Surroundings
 from llmgw.control.reconciler.ports import Gateways, Rooms
 from llmgw.control.reconciler.records import Records
 from llmgw.control.reconciler.routing import Routes
@@ -77,7 +78,6 @@ class Reconciler:
         self._deciding_s = 0.0
         self._woken = asyncio.Event()
         self._gateways: Gateways | None = None
-        self._applier = Applier(rooms.dispatcher)
         self._tally = Tally()
         self._records = Records(
             catalog=rooms.catalog,
@@ -85,6 +85,12 @@ class Reconciler:
             bounds=self._options.bounds,
             served=_served(last),
             on_change=self.wake,
+        )
+        self._passing = Passing(
+            records=self._records,
+            course=self._course,
+            applier=Applier(rooms.dispatcher),
+            options=self._options,
         )
 
     async def run(self) -> None:
@@ -231,8 +237,8 @@ class Reconciler:
         self._excuse_stall()
         if not self._leads():
             return
-        catalog, now = self._rooms.catalog.current(), self._rooms.clock.monotonic()
-        self._course.look(self._records.cluster, catalog, traffic=self._traffic(), now=now)
+        now = self._rooms.clock.monotonic()
+        self._passing.look(self._surroundings())
         snapshot, at = self._snapshot(), self._rooms.clock.wall()
         term = self._rooms.leadership.term()
         decision = await self._decide(snapshot)
@@ -240,16 +246,7 @@ class Reconciler:
             return
         if self._rooms.recorder is not None:
             self._rooms.recorder.record(snapshot, decision, at=at)
-        for fault in decision.faults:
-            _log.error("decision_fault", error=repr(fault), exc=fault)
-        self._course.note(decision)
-        for action in decision.actions:
-            try:
-                self._records.cluster = self._applier.apply(
-                    self._records.cluster, action, now=self._rooms.clock.monotonic()
-                )
-            except Exception as fault:  # noqa: BLE001 - one action's fault is not the others'
-                _log.error("action_failed", action=repr(action), error=repr(fault), exc=fault)
+        self._passing.carry_out(decision, now=self._rooms.clock.monotonic)
         self._publish()
         self._tally.note(decision, took_s=self._rooms.clock.monotonic() - now)
         if any(isinstance(action, Place) for action in decision.actions):
@@ -323,17 +320,13 @@ class Reconciler:
         return Traffic() if self._gateways is None else self._gateways.traffic()
 
     def _snapshot(self) -> Snapshot:
+        return self._passing.snapshot(self._surroundings())
+
+    def _surroundings(self) -> Surroundings:
         traffic = self._traffic()
-        return Snapshot(
+        return Surroundings(
             now=self._rooms.clock.monotonic(),
             catalog=self._rooms.catalog.current(),
-            cluster=self._records.cluster,
-            settling=self._course.settling,
-            bounds=self._options.bounds,
-            missing_since=self._course.missing_since,
-            asked=self._course.asked,
-            asked_at=self._course.asked_at,
-            watched_since=self._course.watched_since,
             traffic=traffic,
             draining_inflight=demand.draining_inflight(self.routes.current(), traffic),
             is_leader=self._was_leader,
