@@ -35,6 +35,10 @@ def test_checked_in_code_is_what_the_generator_writes(generate, tmp_path):
         "agent_pb2.pyi",
         "agent_pb2_grpc.py",
         "agent_pb2_grpc.pyi",
+        "gateway_pb2.py",
+        "gateway_pb2.pyi",
+        "gateway_pb2_grpc.py",
+        "gateway_pb2_grpc.pyi",
     ]
     for file in written:
         assert (tmp_path / file).read_bytes() == (ROOT / "runtime" / file).read_bytes(), (
