@@ -7,8 +7,9 @@ MODEL := $(DATA)/models/SmolLM2-135M-Instruct.Q4_1.gguf
 BIN := .venv/bin
 PIP := $(BIN)/pip --quiet --disable-pip-version-check
 CONTROLLER := .venv-controller
+SLOW := $(BIN)/pytest -n 3 --dist worksteal -m "slow and not soak and not exhaustive" --durations 12
 
-.PHONY: pins up test slow exhaustive wheel test-compiled soak check format proto docs controller test-ansible check-ansible test-story test-fleet test-engine ci
+.PHONY: pins up test slow test-slow exhaustive wheel test-compiled soak check format proto docs controller test-ansible check-ansible test-story test-fleet test-engine ci
 
 up: .venv/up.stamp $(MODEL) ## start everything here; ONCE=1 asks QUESTION, prints the answer and ends
 	$(BIN)/llmgw up --data $(DATA) $(if $(ONCE),--once "$(QUESTION)")
@@ -17,7 +18,11 @@ test: .venv/dev.stamp ## the fast tests
 	$(BIN)/pytest -n 3 -m "not slow"
 
 slow: .venv/dev.stamp ## the others
-	$(BIN)/pytest -n 3 --dist worksteal -m "slow and not soak and not exhaustive" --durations 12
+	$(SLOW)
+
+test-slow: .venv/dev.stamp ## those with a genuine llama-server too, which is built once where it can be
+	program=$$(.make/llama_server.sh $(BIN)/pip) || echo "no llama-server: not tested with it" >&2; \
+	LLMGW_TEST_LLAMA_SERVER=$$program $(SLOW)
 
 exhaustive: .venv/dev.stamp ## properties over twenty times as many random cases, by hand; ten minutes
 	$(BIN)/pytest -n 2 -m exhaustive

@@ -22,6 +22,7 @@ import httpx
 import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from llmgw.control.recorder import journal, replaying
 from tests.fakes.engines import free_port
@@ -205,12 +206,15 @@ class Deployment:
 
     def figures(self) -> dict[str, float]:
         """Each metric of the gateway, summed over its labels."""
-        page = httpx.get(f"{self.admin_url}/metrics", timeout=5).raise_for_status().text
         sums: dict[str, float] = {}
-        for family in text_string_to_metric_families(page):
-            for sample in family.samples:
-                sums[sample.name] = sums.get(sample.name, 0.0) + sample.value
+        for sample in self._samples():
+            sums[sample.name] = sums.get(sample.name, 0.0) + sample.value
         return sums
+
+    def routed(self) -> set[str]:
+        """The replicas that the gateway sends requests to."""
+        name = "llmgw_endpoint_inflight"
+        return {s.labels["replica"] for s in self._samples() if s.name == name}
 
     def ready(self, model: str) -> list[dict[str, Any]]:
         """The replicas of a model that serve."""
@@ -218,12 +222,14 @@ class Deployment:
         return [r for r in replicas if r["model"] == model and r["state"] == "ready"]
 
     def wait_ready(self, model: str, count: int, *, within_s: float = START_WITHIN_S) -> None:
-        """Return once so many replicas of a model serve."""
-        until(
-            lambda: len(self.ready(model)) == count,
-            f"{count} replicas of {model} are ready",
-            within_s=within_s,
-        )
+        """Return once so many replicas of a model serve, and the gateway knows it of each."""
+
+        def serve() -> bool:
+            ids = {replica["replica_id"] for replica in self.ready(model)}
+            # Routes come with the next pass, which is a moment after the report of a shard.
+            return len(ids) == count and ids <= self.routed()
+
+        until(serve, f"{count} replicas of {model} are ready", within_s=within_s)
 
     def engines(self) -> dict[str, int]:
         """Pids of the engines that run now, by the address that they listen on."""
@@ -281,6 +287,11 @@ class Deployment:
         words = [*within, *llmgw(command, "--config", file)]
         self.parts[name] = Part(name, words, folder=self.root, mark=self._mark)
         return self.parts[name]
+
+    def _samples(self) -> Iterator[Sample]:
+        page = httpx.get(f"{self.admin_url}/metrics", timeout=5).raise_for_status().text
+        for family in text_string_to_metric_families(page):
+            yield from family.samples
 
     def _processes(self) -> Iterator[tuple[int, list[str]]]:
         """Living processes with our mark, and their words."""

@@ -143,7 +143,8 @@ def _pointed_elsewhere(problem: Problem) -> Problem:
 
 
 def _touches(path: str, mistaken: str) -> bool:
-    return path == mistaken or mistaken.startswith((f"{path}.", f"{path}["))
+    """Whether what is wrong there may be the cause; a file that cannot be read may say anything."""
+    return mistaken in {"", path} or mistaken.startswith((f"{path}.", f"{path}["))
 
 
 def _agent_contradictions(settings: AgentSettings) -> Iterator[Contradiction]:

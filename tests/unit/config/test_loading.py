@@ -355,6 +355,16 @@ def test_a_missing_file_is_told(tmp_path):
     assert str(refused.value) == f"{tmp_path / 'none.yaml'}: 1 mistake"
 
 
+@pytest.mark.parametrize("content", [None, b"server: \xff", b"server: {", b"- server"])
+def test_a_file_that_cannot_be_read_is_not_blamed_for_what_it_may_say(tmp_path, content):
+    file = tmp_path / "agent.yaml"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(SettingsInvalid) as refused:
+        load_agent(file, environ={})
+    assert [problem.path for problem in refused.value.problems] == [""]
+
+
 def test_a_file_that_is_no_text_is_told(tmp_path):
     file = tmp_path / "settings.yaml"
     file.write_bytes(b"listen: \xff\xfe\n")
