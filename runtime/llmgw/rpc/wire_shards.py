@@ -100,9 +100,9 @@ def unpack_report(status: pb.ShardStatus, *, node_id: str) -> ShardReport:
         replica_id=status.replica_id,
         shard_id=status.shard_id,
         state=_state(status.state, shard_id=status.shard_id),
-        error=status.error,
+        error=status.error[: texts.MAX_LINE_CHARS],
         exit_code=status.exit_code if status.HasField("exit_code") else None,
-        last_output=tuple(status.last_output),
+        last_output=tuple(texts.cap_lines(status.last_output)),
         fetch=_unpack_fetch(status.fetch) if status.HasField("fetch") else None,
         is_drained=status.drained,
     )

@@ -117,6 +117,25 @@ async def test_a_registration_that_the_fleet_refuses_is_refused_with_its_reason(
     assert plane.connections.node_ids() == frozenset()
 
 
+async def test_a_node_that_cannot_be_believed_is_refused_before_the_fleet_hears_of_it(plane):
+    agent = Agent(plane.address)
+    agent.facts.node = replace(NODE, mgmt_addr="10.0.0.5:7443", gpus=NODE.gpus * 2)
+    async with dialling(agent):
+        await eventually(lambda: "neither an IP address nor a host name" in agent.refusal)
+    assert "card 0 is listed twice" in agent.refusal
+    assert plane.fleet.events == []
+
+
+async def test_nonsense_under_way_is_refused_and_the_stream_goes_on(plane, agent, agent_log):
+    agent.session.report(report(ShardState.PENDING, "../etc"))
+    twice = pb.Heartbeat(node_id="node01", gpus_changed=True, gpus=[pb.GPU(), pb.GPU()])
+    agent.session._outbox.put(pb.AgentMessage(heartbeat=twice))
+    await eventually(lambda: len([k for event, k in agent_log if event == "message_refused"]) == 2)
+    assert plane.fleet.of("report") == []
+    assert not any(beat.gpus for _, _, beat in plane.fleet.of("heartbeat"))
+    assert agent.session.status.sessions == 1
+
+
 # Heartbeats
 
 

@@ -144,6 +144,14 @@ def test_problems_told_by_heartbeats_are_kept_until_the_next_registration():
     assert fleet.registered(twice, node.facts, now=NOW).problems == ()
 
 
+def test_a_node_that_tells_another_problem_with_each_beat_fills_no_memory():
+    node = clusters.node("n1")
+    for count in range(100):
+        node = fleet.heard(node, HeartbeatFacts(new_problems=(f"Xid at {count}",)), now=NOW)
+    assert len(node.problems) == fleet.MOST_PROBLEMS
+    assert node.problems[-1] == "Xid at 99"
+
+
 def test_own_stall_is_nobodys_silence():
     nodes = {"n1": clusters.node("n1"), "n2": replace(clusters.node("n2"), last_seen_at=NOW + 39)}
     excused = fleet.excused(nodes, stalled_s=40.0, now=NOW + 41)

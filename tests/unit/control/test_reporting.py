@@ -96,6 +96,16 @@ def test_engine_that_nobody_knows_is_told_to_end():
     assert told(clusters.cluster(clusters.node("n1")), ShardState.FAILED).strays == {}
 
 
+def test_a_node_that_goes_on_inventing_engines_fills_no_memory():
+    on = clusters.cluster(clusters.node("n1"), clusters.node("n2"))
+    for node_id, count in (("n1", reporting.MOST_STRAYS + 50), ("n2", 1)):
+        for number in range(count):
+            invented = clusters.shard(f"x-{number}", node_id=node_id)
+            on = clusters.told(on, clusters.report(invented, state=ShardState.READY))
+    assert sum(node_id == "n1" for node_id, _ in on.strays) == reporting.MOST_STRAYS
+    assert ("n2", "x-0.0") in on.strays
+
+
 def test_port_of_a_stranger_is_avoided_for_its_time():
     on = told(on_one(), ShardState.FAILED, error="port_in_use: 20000 is held by nginx", now=NOW)
     assert on.blocked_ports == {("n1", 20000): NOW + 600}

@@ -14,6 +14,7 @@ from typing import Any
 
 from grpc import aio
 
+from llmgw.control.agents import credible
 from llmgw.control.agents.connections import Connection, Connections, Speaker
 from llmgw.control.agents.fleet_ports import FleetEvents, Leadership
 from llmgw.control.agents.logs import LogQuestions
@@ -147,6 +148,8 @@ class AgentService(agent_pb2_grpc.AgentServiceServicer):
         """Take the node in; nothing awaits here, so no order overtakes the acknowledgement."""
         facts = wire_nodes.unpack_facts(register)
         running = wire_nodes.unpack_running(register)
+        credible.check_facts(facts)
+        credible.check_running(running)
         speaker = Speaker(
             node_id=facts.node_id,
             peer=peer,
@@ -189,10 +192,10 @@ class AgentService(agent_pb2_grpc.AgentServiceServicer):
                 task.result()
 
     async def _listen(self, connection: Connection, context: Context) -> None:
-        while connection.is_open:
+        while True:
             message: object = await context.read()
-            if not isinstance(message, pb.AgentMessage):
-                return  # the agent has left
+            if not isinstance(message, pb.AgentMessage) or not connection.is_open:
+                return  # the agent has left, or a newer stream speaks for its node
             self._connections.hear(connection)
             self._hear(connection, message)
 
@@ -214,11 +217,13 @@ class AgentService(agent_pb2_grpc.AgentServiceServicer):
 
     def _hear_beat(self, connection: Connection, heartbeat: pb.Heartbeat) -> None:
         beat = wire_nodes.unpack_heartbeat(heartbeat)
+        credible.check_beat(beat, node_id=connection.node_id)
         if not self._fleet.heartbeat(connection.node_id, beat):
             connection.end(Unknown(f"node {connection.node_id} is not known here; register again"))
 
     def _hear_report(self, connection: Connection, status: pb.ShardStatus) -> None:
         report = wire_shards.unpack_report(status, node_id=connection.node_id)
+        credible.check_report(report)
         self._fleet.shard_report(report)
 
     def _hear_logs(self, connection: Connection, reply: pb.LogsReply) -> None:

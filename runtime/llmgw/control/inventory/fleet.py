@@ -18,6 +18,9 @@ from llmgw.domain.nodes import (
     NodeTarget,
 )
 
+MOST_PROBLEMS = 32
+"""The newest that heartbeats told are kept: one that says another each time would fill the book."""
+
 
 def registered(held: Node | None, facts: NodeFacts, *, now: float) -> Node:
     """The node after it registered: its facts are replaced whole, its flags stay."""
@@ -43,7 +46,7 @@ def heard(node: Node, beat: HeartbeatFacts, *, now: float) -> Node:
         node,
         last_seen_at=now,
         liveness=Liveness.READY,
-        problems=tuple(dict.fromkeys((*node.problems, *beat.new_problems))),
+        problems=tuple(dict.fromkeys((*node.problems, *beat.new_problems)))[-MOST_PROBLEMS:],
         facts=replace(
             facts,
             gpus=_gauged(gpus, memory_used_mib=beat.gpu_memory_used_mib, gauges=beat.gpu_gauges),

@@ -17,6 +17,9 @@ from llmgw.domain.replicas import (
 )
 from llmgw.domain.snapshots import Cluster
 
+MOST_STRAYS = 256
+"""Of one node; one that goes on inventing engines is not listened to any more."""
+
 
 def reported(cluster: Cluster, report: ShardReport, *, now: float, avoid_s: float) -> Cluster:
     """The cluster after a report; a shard that nobody knows is an engine that nobody wants."""
@@ -108,7 +111,8 @@ def _of_stray(cluster: Cluster, report: ShardReport) -> Cluster:
     key = (report.node_id, report.shard_id)
     if report.state.is_final:
         return replace(cluster, strays=effects.without(cluster.strays, key))
-    if key in cluster.strays:
+    known = sum(node_id == report.node_id for node_id, _ in cluster.strays)
+    if key in cluster.strays or known >= MOST_STRAYS:
         return cluster
     stray = Stray(node_id=report.node_id, shard_id=report.shard_id, http_port=0)
     return replace(cluster, strays={**cluster.strays, key: stray})
