@@ -296,6 +296,8 @@ class Replica:
         if self.failed_at is not None:
             return ReplicaState.FAILED
         is_leaving = self.drain_since_at is not None
+        if not is_leaving and self._serves:  # first, because nearly all do at nearly all times
+            return ReplicaState.READY
         if self.shards and all(
             s.state is ShardState.STOPPED and (is_leaving or s.is_stop_asked) for s in self.shards
         ):
@@ -306,9 +308,18 @@ class Replica:
             return ReplicaState.DRAINING
         if len(self.shards) < self.want_shards:
             return ReplicaState.STARTING if self.adopted_at is not None else ReplicaState.FAILED
-        if all(s.state is ShardState.READY for s in self.shards) and self.url is not None:
-            return ReplicaState.READY
         return ReplicaState.STARTING
+
+    @property
+    def _serves(self) -> bool:
+        """Every shard that is wanted is there and ready, and the address is known."""
+        if len(self.shards) < self.want_shards or not self.leader_addr:
+            return False
+        for shard in self.shards:
+            if shard.state is not ShardState.READY:
+                return False
+        leader = self.leader
+        return leader is not None and bool(leader.http_port)
 
 
 def _is_dead(shard: Shard, *, is_leaving: bool) -> bool:
