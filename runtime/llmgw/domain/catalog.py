@@ -127,6 +127,10 @@ class Catalog:
 
     models: Mapping[str, Model] = field(default_factory=dict)
     canonical: Mapping[str, str] = field(default_factory=dict)
+    stored: frozenset[str] = frozenset()
+    """Names of the models that were added at run time; the others are declared in the settings."""
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    """Stored entries that could not be taken in, by name, and why."""
 
     def resolve(self, name: str) -> Model | None:
         """The entry that a name or an alias stands for."""

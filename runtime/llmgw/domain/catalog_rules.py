@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from llmgw.domain import engine_options, names, weights
@@ -60,8 +60,17 @@ class Entry:
     model: Model
 
 
-def build(models: Iterable[Model]) -> Catalog:
-    """The catalog of these models, or ``CatalogInvalid`` with everything that is wrong."""
+def build(
+    models: Iterable[Model],
+    *,
+    stored: Iterable[str] = (),
+    skipped: Mapping[str, str] | None = None,
+) -> Catalog:
+    """The catalog of these models, or ``CatalogInvalid`` with everything that is wrong.
+
+    ``stored`` are the names of those that were added at run time, ``skipped`` what was left out of
+    it, and why.
+    """
     entries = [Entry(path=f"models[{i}]", model=model) for i, model in enumerate(models)]
     problems = check(entries)
     if problems:
@@ -69,24 +78,35 @@ def build(models: Iterable[Model]) -> Catalog:
     return Catalog(
         models={entry.model.name: entry.model for entry in entries},
         canonical={name: entry.model.name for entry in entries for name in entry.model.names},
+        stored=frozenset(stored),
+        skipped=skipped or {},
     )
 
 
-def check(entries: Sequence[Entry], *, already: Sequence[Problem] = ()) -> tuple[Problem, ...]:
-    """Every broken rule; one that rests on a field with a problem ``already`` is left out."""
+def check(
+    entries: Sequence[Entry],
+    *,
+    already: Sequence[Problem] = (),
+    taken: Mapping[str, str] | None = None,
+) -> tuple[Problem, ...]:
+    """Every broken rule; one that rests on a field with a problem ``already`` is left out.
+
+    ``taken`` are names and aliases of models beside these, and who holds each; nothing is said of
+    those models, for they were there first.
+    """
     damaged = [problem.path for problem in already]
     return tuple(
         problem
-        for problem in _all(entries)
+        for problem in _all(entries, taken or {})
         if not any(
             _is_within(problem.path, path) or _is_within(path, problem.path) for path in damaged
         )
     )
 
 
-def _all(entries: Sequence[Entry]) -> Iterator[Problem]:
-    yield from _names(entries)
-    yield from _fallbacks(entries)
+def _all(entries: Sequence[Entry], taken: Mapping[str, str]) -> Iterator[Problem]:
+    yield from _names(entries, taken)
+    yield from _fallbacks(entries, taken)
     for entry in entries:
         yield from _model(entry)
 
@@ -95,9 +115,9 @@ def _is_within(path: str, outer: str) -> bool:
     return path == outer or path.startswith((f"{outer}.", f"{outer}["))
 
 
-def _names(entries: Sequence[Entry]) -> Iterator[Problem]:
+def _names(entries: Sequence[Entry], taken: Mapping[str, str]) -> Iterator[Problem]:
     """Names and aliases are one set: a client must never be able to mean two models."""
-    owners: dict[str, str] = {}
+    owners = dict(taken)
     for path, name in _written_names(entries):
         if not names.MODEL_NAME.fullmatch(name):
             yield Problem(
@@ -120,8 +140,9 @@ def _written_names(entries: Sequence[Entry]) -> Iterator[tuple[str, str]]:
             yield f"{entry.path}.aliases[{i}]", alias
 
 
-def _fallbacks(entries: Sequence[Entry]) -> Iterator[Problem]:
-    known = {name: entry.model.name for entry in entries for name in entry.model.names}
+def _fallbacks(entries: Sequence[Entry], taken: Mapping[str, str]) -> Iterator[Problem]:
+    known = dict(taken)
+    known |= {name: entry.model.name for entry in entries for name in entry.model.names}
     for entry in entries:
         for i, fallback in enumerate(entry.model.fallbacks):
             path = f"{entry.path}.fallbacks[{i}]"

@@ -9,6 +9,7 @@ What a single field may hold is checked here; how fields and models fit together
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -54,6 +55,8 @@ _PROFILE_KEYS = (
     "min_disk_gb",
 )
 _SHOWN_CHARACTERS = 80
+_NEVER_SHOWN = frozenset({"env"})
+"""Keys whose values may be secrets, so that no message quotes them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,12 +201,18 @@ class _Fields:
         try:
             return parse(written)
         except Invalid as wrong:
-            self.problems.append(_wrong(self.at(key), written, wrong.message))
+            self.problems.append(
+                Problem(self.at(key), f"is not {wrong.message}")
+                if key in _NEVER_SHOWN
+                else _wrong(self.at(key), written, wrong.message)
+            )
             return default
 
 
 def _wrong(path: str, written: object, legal: str) -> Problem:
-    shown = repr(written)
+    shortened = reprlib.Repr()  # a few letters of YAML can be endless when they are spelt out
+    shortened.maxstring = shortened.maxother = 2 * _SHOWN_CHARACTERS
+    shown = shortened.repr(written)
     if len(shown) > _SHOWN_CHARACTERS:
         shown = f"{shown[:_SHOWN_CHARACTERS]}…"
     return Problem(path, f"{shown} is not {legal}")

@@ -27,6 +27,17 @@ class StoredModel:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelEdit:
+    """One change of a stored entry, made from what was read before."""
+
+    name: str
+    before: StoredModel | None
+    """What it was made from; absent: there is none of that name yet."""
+    definition: Mapping[str, object] | None
+    """What is to be stored; absent: nothing any more."""
+
+
+@dataclass(frozen=True, slots=True)
 class StoredNode:
     """What must be known of a node when it does not speak."""
 
@@ -45,6 +56,20 @@ class StoredNode:
     """What it last said of itself."""
     seen_at: float | None = None
     """When that was; absent where it never registered."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFilter:
+    """Which entries of the audit log are looked for; what is empty does not matter."""
+
+    actor: str = ""
+    action: str = ""
+    target: str = ""
+    since: float | None = None
+    before_id: int | None = None
+    """Older than this entry: the last one of the page before."""
+    after_id: int | None = None
+    """Newer than this entry: the newest one that was seen."""
 
 
 @dataclass(frozen=True, slots=True)

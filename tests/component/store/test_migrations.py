@@ -11,7 +11,7 @@ from sqlalchemy import inspect, text
 
 from llmgw.config import store_address
 from llmgw.domain.jobs import Job
-from llmgw.domain.stored import StoredModel
+from llmgw.domain.stored import ModelEdit, StoredModel
 from llmgw.errors import Conflict
 from llmgw.store import migrating, tables
 from llmgw.store.opening import Store
@@ -32,6 +32,11 @@ JOB = Job(
     requested_by="ann",
     created_at=5.0,
 )
+
+
+async def add_model(store):
+    edit = ModelEdit(MODEL.name, before=None, definition=MODEL.definition)
+    await store.models.apply([edit], actor=MODEL.actor, at=MODEL.created_at)
 
 
 async def moved(store, to):
@@ -68,7 +73,7 @@ async def test_an_empty_store_gets_all_tables_as_they_are_declared(store):
 
 
 async def test_what_was_written_before_a_step_is_there_after_it_up_and_down(store):
-    await store.models.add(MODEL)
+    await add_model(store)
     await store.jobs.queue(JOB)
     await moved(store, "0001")
     assert await store.models.all() == [MODEL]
@@ -81,7 +86,7 @@ async def test_what_was_written_before_a_step_is_there_after_it_up_and_down(stor
 
 
 async def test_all_the_way_down_leaves_nothing_and_up_again_works(store):
-    await store.models.add(MODEL)
+    await add_model(store)
     await moved(store, migrating.EMPTY)
     assert await ask(store, names) == set()
     await moved(store, "0002")
@@ -91,7 +96,7 @@ async def test_all_the_way_down_leaves_nothing_and_up_again_works(store):
 async def test_an_older_store_is_brought_up_by_the_server_with_what_it_holds(
     store, address, opened
 ):
-    await store.models.add(MODEL)
+    await add_model(store)
     await moved(store, "0001")
     after = await opened(address)
     assert await after.models.all() == [MODEL]
@@ -119,7 +124,7 @@ async def test_a_newer_store_that_needs_a_newer_llmgw_is_refused(store, address,
 
 async def test_a_newer_store_that_this_one_can_work_on_is_used(store, address, opened):
     """So the second server of a pair may be upgraded an hour after the first."""
-    await store.models.add(MODEL)
+    await add_model(store)
     await run(store, "UPDATE alembic_version SET version_num = '0003'")
     await run(store, "UPDATE schema_facts SET revision = '0003', usable_from = '0002'")
     assert await (await opened(address)).models.all() == [MODEL]
@@ -136,13 +141,13 @@ async def test_a_table_of_somebody_else_is_left_alone(address, opened):
 
 async def test_servers_that_start_together_make_the_tables_once(address, opened):
     stores = await asyncio.gather(*(opened(address) for _ in range(4)))
-    await stores[0].models.add(MODEL)
+    await add_model(stores[0])
     for one in stores:
         assert await one.models.all() == [MODEL]
 
 
 async def test_a_step_that_fails_leaves_the_store_as_it_was(store, address, opened):
-    await store.models.add(MODEL)
+    await add_model(store)
     await moved(store, "0001")
     await run(store, "CREATE TABLE node_claims (id INTEGER)")
     with pytest.raises(Conflict):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 
 import pytest
 
-from llmgw.domain.stored import AuditEntry, StoredModel
-from llmgw.errors import Conflict, Unknown
+from llmgw.domain.stored import ModelEdit, StoredModel
+from llmgw.errors import Conflict
 
 DEFINITION = {
     "source": "hf:a/b.gguf",
@@ -17,87 +18,81 @@ DEFINITION = {
 }
 
 
-def model(name="chat", **changed):
-    given = {
-        "definition": DEFINITION,
-        "actor": "ann",
-        "created_at": 1.5,
-        "updated_at": 1.5,
-        "revision": 1,
-    }
-    return StoredModel(name=name, **{**given, **changed})
+ADDED = StoredModel("chat", DEFINITION, actor="ann", created_at=1.5, updated_at=1.5, revision=1)
 
 
-def entry(action, outcome="done"):
-    return AuditEntry(
-        at=2.0, actor="ann", origin="cli", action=action, target="chat", outcome=outcome
-    )
+def added(name="chat"):
+    return ModelEdit(name, before=None, definition=DEFINITION)
+
+
+async def keep(store, *edits, actor="ann", at=1.5):
+    await store.models.apply(edits, actor=actor, at=at)
+
+
+async def names(store):
+    return {model.name for model in await store.models.all()}
 
 
 async def test_a_model_is_read_as_it_was_written(store):
-    await store.models.add(model())
-    assert await store.models.all() == [model()]
-    assert list((await store.models.find("chat")).definition) == list(DEFINITION)
+    await keep(store, added())
+    (found,) = await store.models.all()
+    assert found == ADDED
+    assert list(found.definition) == list(DEFINITION)
 
 
 async def test_models_come_in_the_order_of_their_names(store):
-    for name in ("b", "C", "a"):
-        await store.models.add(model(name))
-    assert {m.name for m in await store.models.all()} == {"a", "b", "C"}
+    await keep(store, added("b"), added("C"), added("a"))
+    assert await names(store) == {"a", "b", "C"}
 
 
 async def test_a_name_that_is_there_is_a_conflict_and_changes_nothing(store):
-    await store.models.add(model())
-    with pytest.raises(Conflict, match="chat is stored already"):
-        await store.models.add(model(actor="bob"), entry=entry("model.add"))
-    assert (await store.models.find("chat")).actor == "ann"
-    assert await store.audit.page() == []
+    await keep(store, added())
+    with pytest.raises(Conflict, match="chat was added meanwhile"):
+        await keep(store, added("other"), added(), actor="bob")
+    assert await store.models.all() == [ADDED]
 
 
-async def test_a_change_rises_the_revision_and_keeps_who_made_it(store):
-    await store.models.add(model())
-    changed = await store.models.change("chat", {"name": "chat"}, revision=1, at=9.0)
-    assert changed == model(definition={"name": "chat"}, updated_at=9.0, revision=2)
-    assert await store.models.find("chat") == changed
+async def test_a_change_rises_the_revision_and_keeps_who_added_it(store):
+    await keep(store, added())
+    await keep(store, ModelEdit("chat", before=ADDED, definition={"n": 1}), actor="bob", at=9.0)
+    assert await store.models.all() == [
+        StoredModel("chat", {"n": 1}, actor="ann", created_at=1.5, updated_at=9.0, revision=2)
+    ]
 
 
 async def test_a_change_of_what_has_changed_since_is_a_conflict(store):
-    await store.models.add(model())
-    await store.models.change("chat", {"n": 1}, revision=1, at=2.0)
-    with pytest.raises(Conflict, match="changed meanwhile"):
-        await store.models.change("chat", {"n": 2}, revision=1, at=3.0)
-    assert (await store.models.find("chat")).definition == {"n": 1}
+    await keep(store, added())
+    await keep(store, ModelEdit("chat", before=ADDED, definition={"n": 1}))
+    for late in ({"n": 2}, None):
+        with pytest.raises(Conflict, match="changed meanwhile"):
+            await keep(store, ModelEdit("chat", before=ADDED, definition=late))
+    (found,) = await store.models.all()
+    assert found.definition == {"n": 1}
 
 
 async def test_of_many_changes_at_once_one_wins(store):
-    await store.models.add(model())
+    await keep(store, added())
     done = await asyncio.gather(
-        *(store.models.change("chat", {"n": n}, revision=1, at=2.0) for n in range(8)),
+        *(keep(store, ModelEdit("chat", ADDED, definition={"n": n})) for n in range(8)),
         return_exceptions=True,
     )
-    assert sum(isinstance(one, StoredModel) for one in done) == 1
+    assert sum(one is None for one in done) == 1
     assert sum(isinstance(one, Conflict) for one in done) == 7
 
 
-async def test_a_removed_model_is_gone_and_an_unknown_one_is_told(store):
-    await store.models.add(model())
-    await store.models.remove("chat")
-    assert await store.models.find("chat") is None
-    with pytest.raises(Unknown, match="no model chat"):
-        await store.models.remove("chat")
-    with pytest.raises(Unknown, match="no model chat"):
-        await store.models.change("chat", {}, revision=1, at=1.0)
-
-
-async def test_a_change_and_its_entry_are_kept_together_or_not_at_all(store):
-    await store.models.add(model(), entry=entry("model.add"))
-    with pytest.raises(Unknown):
-        await store.models.remove("other", entry=entry("model.remove"))
-    assert [kept.action for kept in await store.audit.page()] == ["model.add"]
+async def test_several_changes_are_kept_together_or_not_at_all(store):
+    await keep(store, added())
+    gone = ModelEdit("chat", before=ADDED, definition=None)
+    stale = ModelEdit("gone", before=dataclasses.replace(ADDED, name="gone"), definition={})
+    with pytest.raises(Conflict, match="gone was changed meanwhile"):
+        await keep(store, gone, added("new"), stale)
+    assert await names(store) == {"chat"}
+    await keep(store, added("new"), gone)
+    assert await names(store) == {"new"}
 
 
 async def test_what_was_added_is_there_for_the_next_process(address, opened):
     before = await opened(address)
-    await before.models.add(model())
+    await keep(before, added())
     await before.close()
-    assert await (await opened(address)).models.all() == [model()]
+    assert await (await opened(address)).models.all() == [ADDED]
