@@ -19,6 +19,7 @@ from llmgw.config.carrying import (
 )
 from llmgw.config.entering import AdmissionSettings, OnDemandSettings
 from llmgw.domain.routes import Endpoint, ModelState, RoutedModel, RouteTable
+from llmgw.gateway.metering import COMMITTED
 from llmgw.gateway.server import Doors, Gateway
 from llmgw.kit.clock import SystemClock
 from llmgw.serve.liveroutes import LiveRoutes
@@ -179,6 +180,16 @@ class Stage:
     def states(self):
         """How requests ended, the states that occurred alone."""
         return {state.value: n for state, n in self.stats.totals.states.items() if n}
+
+    @property
+    def failed_attempts(self):
+        """How often attempts ended that became no answer, as `llmgw_dispatch_total` tells."""
+        counts = {}
+        for sample in self.gateway.figures():
+            if sample.name == "llmgw_dispatch_total" and sample.labels[1] != COMMITTED:
+                outcome = sample.labels[1]
+                counts[outcome] = counts.get(outcome, 0) + sample.value
+        return counts
 
     def endpoint_stats(self, endpoint_id="e1"):
         [stats] = [one for one in self.stats.endpoints if one.endpoint_id == endpoint_id]

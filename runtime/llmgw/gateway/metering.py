@@ -70,16 +70,6 @@ class Stats:
             for status, count in tally.statuses.items()
         }
 
-    @property
-    def failed_attempts(self) -> Mapping[str, int]:
-        """Attempts that did not become the answer, of all models."""
-        total: dict[str, int] = {}
-        for tally in self.by_model.values():
-            for outcome, count in tally.outcomes.items():
-                if outcome != COMMITTED:
-                    total[outcome] = total.get(outcome, 0) + count
-        return total
-
 
 class Meter:
     """The counters of one worker."""

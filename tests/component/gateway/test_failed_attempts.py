@@ -92,7 +92,7 @@ async def test_engine_that_refuses_connections_is_replaced_by_another(stage):
     await stage.engine("e2", answer=GOOD)
     answer = await stage.ask()
     assert (answer.status, answer["x-llmgw-attempts"]) == (200, "2")
-    assert stage.stats.totals.failed_attempts == {"dial_failed": 1}
+    assert stage.failed_attempts == {"dial_failed": 1}
 
 
 @pytest.mark.parametrize(

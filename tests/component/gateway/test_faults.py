@@ -50,7 +50,7 @@ async def test_fault_of_ours_between_rounds_is_a_500_that_harms_no_table(stage, 
     engine = await stage.engine(answer=whole(status=500))
     client = await stage.send(post(ASK))
     await engine.asked()
-    await stage.until(lambda: stage.stats.totals.failed_attempts)
+    await stage.until(lambda: stage.failed_attempts)
     if how == "when a table comes":
         stage.list_endpoint("e2", engine.url, upstream_model=NOT_ENCODABLE)
     else:

@@ -210,7 +210,7 @@ async def test_stale_connection_costs_no_attempt(stage):
         engine.once(what)
         answer = await stage.ask()
         assert (answer.status, answer["x-llmgw-attempts"]) == (200, "1")
-    assert stage.stats.totals.failed_attempts == {}
+    assert stage.failed_attempts == {}
     assert not stage.endpoint_stats().is_breaker_open
 
 

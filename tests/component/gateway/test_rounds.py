@@ -119,7 +119,7 @@ async def test_endpoint_that_gets_the_model_between_two_rounds_is_used(stage):
     pulling = await stage.engine("e2", models=("other",), priority=1, answer=GOOD)
     client = await stage.send(post(ASK))
     await engine.asked()
-    await stage.until(lambda: stage.stats.totals.failed_attempts)
+    await stage.until(lambda: stage.failed_attempts)
     stage.change_endpoint("e2", models=("other", "m"))
     answer = await client.answer(within_s=1)
     assert (answer.body, answer["x-llmgw-attempts"]) == (b"good", "2")

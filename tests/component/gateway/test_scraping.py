@@ -74,7 +74,7 @@ async def test_frozen_engine_loses_what_has_no_byte_and_gets_nothing_until_it_an
     stage.clock.advance(2)
     answer = await client.answer()
     assert (answer.status, answer["x-llmgw-attempts"]) == (200, "2")
-    assert stage.stats.totals.failed_attempts == {"no_progress": 1}
+    assert stage.failed_attempts == {"no_progress": 1}
     assert not stage.endpoint_stats().is_breaker_open
     assert (await stage.ask())["x-llmgw-attempts"] == "1"
     assert engine.asked == 1

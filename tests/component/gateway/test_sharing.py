@@ -131,7 +131,7 @@ async def test_reservation_moves_with_the_attempt_and_is_gone_between_rounds(sta
     assert (inflight(stage), reserved(stage)) == ({"e1": 0, "e2": 1}, {"e1": 0, "e2": 1})
     first.always(Do.HOLD)
     go_on[1].set()
-    await stage.until(lambda: stage.stats.totals.failed_attempts == {"status_500": 2})
+    await stage.until(lambda: stage.failed_attempts == {"status_500": 2})
     assert (inflight(stage), reserved(stage)) == ({"e1": 0, "e2": 0}, {"e1": 0, "e2": 0})
     assert stage.stats.totals.inflight == 1
     await first.asked(2)

@@ -97,7 +97,7 @@ async def test_status_that_another_engine_may_not_give_is_tried_elsewhere(stage,
     assert (answer.status, answer.body, answer["x-llmgw-attempts"]) == (200, b"good", "2")
     assert stage.endpoint_stats().is_breaker_open is is_fault
     assert len(engine.requests) == 1
-    assert stage.stats.totals.failed_attempts == {f"status_{status}": 1}
+    assert stage.failed_attempts == {f"status_{status}": 1}
 
 
 @pytest.mark.parametrize("status", RETRIED)
