@@ -17,6 +17,7 @@ Modules that call foreign code translate its errors into these, by a table, ``fr
     ├── Conflict                the thing is not in a state that allows this
     │   ├── AlreadyHeld         a lock, port, file or name is held by somebody else
     │   ├── Unsupported         this machine can never do it
+    │   ├── NoStore             this server keeps nothing
     │   └── Superseded          a newer one took this one's place
     ├── Exhausted               a limit or a budget is used up
     ├── Unavailable             try again later
@@ -162,6 +163,12 @@ class Unsupported(Conflict):
     code = "unsupported"
 
 
+class NoStore(Conflict):
+    """This server has no store, so it cannot keep what it was told, nor tell what was kept."""
+
+    code = "no_store"
+
+
 class Superseded(Conflict):
     """A newer stream of the same node took this one's place; two that fight must not hurry back."""
 
@@ -184,9 +191,14 @@ class Unavailable(LlmgwError):
 
 
 class Standby(Unavailable):
-    """This control plane does not lead."""
+    """This control plane does not lead; ``leader`` is the admin address of the one that does."""
 
     code = "standby"
+
+    def __init__(self, message: str, *, leader: str = "") -> None:
+        """``leader`` is empty where nobody knows it."""
+        super().__init__(message)
+        self.leader = leader
 
 
 class NotConnected(Unavailable):

@@ -5,15 +5,18 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from llmgw.api.ports import Control
 from llmgw.domain import summaries
+from llmgw.domain.actors import Actor
 from llmgw.domain.catalog import Scaling
 from llmgw.domain.deeds import Deed
 from llmgw.domain.nodes import Fabric, Host, LocalWeights, NodeTarget, Storage, never_registered
 from llmgw.domain.outlooks import ActionView, ModelOutlook, OutlookView, PassView, PlanView
 from llmgw.domain.questions import Supposed, WhatIf
 from llmgw.domain.replicas import FetchProgress, ReplicaState, ShardState
+from llmgw.domain.stored import AuditEntry, AuditFilter
 from llmgw.domain.views import (
     ChosenPlacement,
     ChosenShard,
@@ -22,6 +25,7 @@ from llmgw.domain.views import (
     GateView,
     GpuUse,
     GpuView,
+    LeadView,
     LogTail,
     ModelStatus,
     ModelView,
@@ -428,6 +432,47 @@ class FakeBundles:
         return f"bundle of {passes}".encode()
 
 
+@dataclass
+class FakeLead:
+    """Fits ``Lead``; leads unless told otherwise."""
+
+    view: LeadView = field(default_factory=lambda: LeadView("leads", term=7))
+
+    def lead(self) -> LeadView:
+        return self.view
+
+
+@dataclass
+class FakeAudit:
+    """Fits ``Audit``; keeps in memory what it is told."""
+
+    kept: list[AuditEntry] = field(default_factory=list)
+
+    async def note(self, actor: Actor, **told: Any) -> None:
+        number = len(self.kept) + 1
+        self.kept.append(
+            AuditEntry(
+                at=float(number),
+                actor=actor.name,
+                origin=actor.origin,
+                request_id=actor.request_id,
+                entry_id=number,
+                **told,
+            )
+        )
+
+    async def page(self, wanted: AuditFilter, *, limit: int) -> Sequence[AuditEntry]:
+        found = [
+            one
+            for one in reversed(self.kept)
+            if (not wanted.target or one.target == wanted.target)
+            and (wanted.since is None or one.at >= wanted.since)
+            and (wanted.before_id is None or one.entry_id < wanted.before_id)
+            and (wanted.after_id is None or one.entry_id > wanted.after_id)
+        ]
+        return found[:limit]
+
+
 def control_of(fleet: FakeFleet) -> Control:
     """Everything that the admin API asks, with one fleet behind it."""
     return Control(
@@ -440,6 +485,8 @@ def control_of(fleet: FakeFleet) -> Control:
         plans=FakePlans(),
         bundles=FakeBundles(),
         rolls=fleet,
+        lead=FakeLead(),
+        audit=FakeAudit(),
     )
 
 

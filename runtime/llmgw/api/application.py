@@ -8,15 +8,18 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 
 import llmgw
-from llmgw.api import deps, problems
+from llmgw.api import deps, problems, standbys
+from llmgw.api.auditing import Auditor
 from llmgw.api.doorkeeping import Doorkeeper
 from llmgw.api.edge import RequestEdge
 from llmgw.api.ports import Control, MetricsPage, Readiness
 from llmgw.api.routers import (
+    audit,
     engine_check,
+    leader,
     log,
     metrics,
     model,
@@ -32,11 +35,13 @@ from llmgw.api.routers import (
     weight,
 )
 from llmgw.api.schemas.problem import ErrorOut
+from llmgw.api.standbys import StandbySign
 
 PREFIX = "/api/v1"
 
 _NOUNS = (
     status,
+    leader,
     node,
     engine_check,
     log,
@@ -46,6 +51,7 @@ _NOUNS = (
     replica,
     refusal,
     weight,
+    audit,
     support_bundle,
 )
 
@@ -75,6 +81,9 @@ def create_app(
         redoc_url=None,
         responses=_ERRORS,
     )
+    if control is not None:
+        app.add_middleware(StandbySign, lead=control.lead)
+        app.add_middleware(Auditor, audit=control.audit)
     app.add_middleware(Doorkeeper, names=names)
     app.add_middleware(RequestEdge)
     problems.install(app)
@@ -82,7 +91,8 @@ def create_app(
     app.include_router(probe.router)
     if figures is not None:
         app.include_router(metrics.router)
-    nouns = _NOUNS if control is not None else (router_only,)
-    for noun in nouns:
-        app.include_router(noun.router, prefix=PREFIX)
+    if control is None:
+        app.include_router(router_only.router, prefix=PREFIX)
+    for noun in _NOUNS if control is not None else ():
+        app.include_router(noun.router, prefix=PREFIX, dependencies=[Depends(standbys.check_write)])
     return app

@@ -79,6 +79,16 @@ def rolls(request: Request) -> ports.Rolls:
     return cast("Control", request.app.state.control).rolls
 
 
+def leads(request: Request) -> ports.Lead:
+    """How this control plane stands."""
+    return cast("Control", request.app.state.control).lead
+
+
+def audit_log(request: Request) -> ports.Audit:
+    """The log of acts."""
+    return cast("Control", request.app.state.control).audit
+
+
 def metrics_page(request: Request) -> MetricsPage:
     """The figures of the gateway."""
     return cast("MetricsPage", request.app.state.figures)
@@ -95,3 +105,5 @@ Downloads = Annotated[NodeDownloads, Depends(downloads)]
 Plans = Annotated[ports.Plans, Depends(plans)]
 Bundles = Annotated[ports.Bundles, Depends(bundles)]
 Rolls = Annotated[ports.Rolls, Depends(rolls)]
+Leads = Annotated[ports.Lead, Depends(leads)]
+AuditLog = Annotated[ports.Audit, Depends(audit_log)]

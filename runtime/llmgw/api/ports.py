@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from llmgw.domain.actors import Actor
 from llmgw.domain.deeds import Deed
 from llmgw.domain.nodes import NodeTarget
 from llmgw.domain.outlooks import OutlookView, PlanView
 from llmgw.domain.questions import WhatIf
+from llmgw.domain.stored import AuditEntry, AuditFilter
 from llmgw.domain.views import (
+    LeadView,
     LogTail,
     ModelView,
     NodeView,
@@ -117,6 +120,35 @@ class Bundles(Protocol):
         ...
 
 
+class Lead(Protocol):
+    """Whether this control plane may be told anything."""
+
+    def lead(self) -> LeadView:
+        """How it stands, and who else leads."""
+        ...
+
+
+class Audit(Protocol):
+    """The log of what was done to the fleet and what was refused."""
+
+    async def note(
+        self,
+        actor: Actor,
+        *,
+        action: str,
+        target: str,
+        outcome: str,
+        before: Mapping[str, object] | None = None,
+        after: Mapping[str, object] | None = None,
+    ) -> None:
+        """Keep one act; bounded, and never fails."""
+        ...
+
+    async def page(self, wanted: AuditFilter, *, limit: int) -> Sequence[AuditEntry]:
+        """Acts, the newest first; ``NoStore`` where none are kept."""
+        ...
+
+
 class Readiness(Protocol):
     """Whether this process should be sent traffic."""
 
@@ -146,3 +178,5 @@ class Control:
     plans: Plans
     bundles: Bundles
     rolls: Rolls
+    lead: Lead
+    audit: Audit

@@ -18,8 +18,10 @@ from llmgw.errors import (
     Invalid,
     Kind,
     LlmgwError,
+    NoStore,
     Problem,
     SettingsInvalid,
+    Standby,
 )
 
 RETRY_AFTER_S = 5
@@ -35,6 +37,13 @@ _STATUS_BY_KIND: Mapping[Kind, HTTPStatus] = {
     Kind.UNAVAILABLE: HTTPStatus.SERVICE_UNAVAILABLE,
     Kind.INTERNAL: HTTPStatus.INTERNAL_SERVER_ERROR,
 }
+
+_STATUS_BY_CLASS: Mapping[type[LlmgwError], HTTPStatus] = {
+    DeadlinePassed: HTTPStatus.GATEWAY_TIMEOUT,
+    NoStore: HTTPStatus.NOT_IMPLEMENTED,
+    Standby: HTTPStatus.CONFLICT,
+}
+"""Where the class says more than its kind."""
 
 _CODES_OF_HTTP: Mapping[int, tuple[str, Kind]] = {
     HTTPStatus.NOT_FOUND: ("no_such_route", Kind.UNKNOWN),
@@ -68,6 +77,7 @@ def unexpected(*, request_id: str) -> JSONResponse:
 
 
 async def _ours(request: Request, error: Exception) -> Response:
+    request.state.refused = cast("LlmgwError", error).code
     return _from_error(cast("LlmgwError", error), request_id=request.state.request_id)
 
 
@@ -110,6 +120,7 @@ def _from_error(error: LlmgwError, *, request_id: str) -> JSONResponse:
             kind=error.kind,
             message=error.message,
             details=_details(problems),
+            leader=error.leader if isinstance(error, Standby) else "",
             request_id=request_id,
         ),
         headers={"retry-after": str(RETRY_AFTER_S)} if error.retryable else None,
@@ -117,9 +128,7 @@ def _from_error(error: LlmgwError, *, request_id: str) -> JSONResponse:
 
 
 def _status(error: LlmgwError) -> HTTPStatus:
-    if isinstance(error, DeadlinePassed):
-        return HTTPStatus.GATEWAY_TIMEOUT
-    return _STATUS_BY_KIND[error.kind]
+    return _STATUS_BY_CLASS.get(type(error), _STATUS_BY_KIND[error.kind])
 
 
 def _details(problems: list[Problem] | tuple[Problem, ...]) -> tuple[DetailOut, ...]:

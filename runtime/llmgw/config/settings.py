@@ -169,6 +169,16 @@ class AuthSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class AuditSettings:
+    """The log of what operators did, in the store."""
+
+    retain_days: int = setting(365, "Entries that are older go.", at_least=1)
+    max_entries: int = setting(
+        100_000, "How many entries are kept at most; the oldest go first.", at_least=100
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class LeaderSettings:
     """Which of several servers on one store places and stops replicas."""
 
@@ -234,6 +244,7 @@ class ServerSettings:
     admission: AdmissionSettings = setting(AdmissionSettings(), "Who goes first.")
     on_demand: OnDemandSettings = setting(OnDemandSettings(), "Models loaded when asked for.")
     auth: AuthSettings = setting(AuthSettings(), "The store.")
+    audit: AuditSettings = setting(AuditSettings(), "The log of acts.")
     leader: LeaderSettings = setting(LeaderSettings(), "Who leads, of several servers.")
     control: ControlSettings = setting(ControlSettings(), "The control plane.")
     models: tuple[Model, ...] = setting((), "The catalog: what should run, and how.")

@@ -43,6 +43,25 @@ class GpuView:
 
 
 @dataclass(frozen=True, slots=True)
+class LeadView:
+    """How a control plane stands among those on its store.
+
+    ``standing`` is ``leads``, ``lapsed`` (it led, the store does not answer, and it changes
+    nothing) or ``standby``; ``address`` is the admin address of the leader, empty where nobody
+    knows one.
+    """
+
+    standing: str
+    term: int = 0
+    address: str = ""
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether it may be told anything."""
+        return self.standing == "leads"
+
+
+@dataclass(frozen=True, slots=True)
 class NodeView:
     """One node: what it has, what of that is promised, and since when it is silent.
 
@@ -260,6 +279,24 @@ class PlacementView:
 
 
 @dataclass(frozen=True, slots=True)
+class GatewayView:
+    """A gateway on another host: whether it is heard, and the table that all its workers serve.
+
+    What it has not told is absent; ``is_current`` where its table is the one published last.
+    """
+
+    name: str
+    peer: str
+    version: str
+    is_connected: bool
+    is_current: bool
+    heard_s: float
+    term: int | None = None
+    number: int | None = None
+    workers: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ControlView:
     """The control plane itself: who leads, for how long it has run, and whether it places yet."""
 
@@ -269,6 +306,8 @@ class ControlView:
     term: int = 0
     settling_left_s: float | None = None
     routes_number: int = 0
+    gateways: tuple[GatewayView, ...] = ()
+    """Those on other hosts."""
 
 
 @dataclass(frozen=True, slots=True)

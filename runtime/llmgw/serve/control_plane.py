@@ -21,12 +21,15 @@ from llmgw.control.reconciler.ports import Gateways, Rooms
 from llmgw.control.recorder.journal import Journal
 from llmgw.domain import catalog_rules
 from llmgw.domain.routes import RouteTable
+from llmgw.domain.views import LeadView
 from llmgw.errors import AlreadyHeld, Standby
 from llmgw.kit import addresses
 from llmgw.kit.clock import Clock, SystemClock
 from llmgw.kit.tasks import Tasks
 from llmgw.serve import fleet_metrics, holders
+from llmgw.serve.audit_log import AuditLog
 from llmgw.serve.bundling import SupportBundle
+from llmgw.serve.kept import Kept
 
 
 class ControlPlane:
@@ -39,11 +42,13 @@ class ControlPlane:
         last_routes: RouteTable | None,
         also_expected: Collection[str] = (),
         elector: Elector | None = None,
+        store: Kept | None = None,
         clock: Clock | None = None,
     ) -> None:
         """``also_expected`` are nodes that are awaited before anything is placed.
 
         ``elector`` is started after this and ended after ``close``.
+        Without ``store`` nothing is kept.
         """
         clock = clock or SystemClock()
         leadership, questions = elector or SoleLeader(), LogQuestions()
@@ -75,6 +80,8 @@ class ControlPlane:
             plans=self.reconciler,
             bundles=SupportBundle(settings, views=self._views, clock=clock),
             rolls=self.reconciler,
+            lead=self,
+            audit=AuditLog(store.audit if store else None, settings=settings.audit, clock=clock),
         )
         self._address = settings.agent_listen
         tls = settings.agent_tls if isinstance(settings.agent_tls, TlsFiles) else None
@@ -91,6 +98,15 @@ class ControlPlane:
         self._tasks = Tasks(owner="control")
         if elector is not None:
             elector.subscribe(self._stands)
+
+    def lead(self) -> LeadView:
+        """See ``api.ports.Lead``."""
+        if self._elector is None:
+            return LeadView(Standing.LEADS)
+        other = self._elector.leader()
+        standing = self._elector.standing()
+        own = "" if standing is Standing.STANDBY else self._elector.address
+        return LeadView(standing, self._elector.term(), other.address if other else own)
 
     def obstacle(self) -> str:
         """Why clients should be sent elsewhere; empty unless another one is known to lead."""

@@ -30,6 +30,7 @@ from llmgw.kit import addresses, logs
 from llmgw.serve import gateway_worker, link, listeners, locks, static_routes, survivors
 from llmgw.serve.admin import AdminListener, RoutesReadiness
 from llmgw.serve.asgi_port import AsgiPort
+from llmgw.serve.kept import Kept
 from llmgw.serve.liveroutes import LiveRoutes
 from llmgw.serve.locks import HeldLock
 from llmgw.serve.messages import WorkerSettings
@@ -87,6 +88,11 @@ class ControlPlaneLike(Protocol):
 
 class LeadingLike(Protocol):
     """The store and the candidate; ``leading.Leading`` fits."""
+
+    @property
+    def store(self) -> Kept:
+        """What is kept."""
+        ...
 
     @property
     def elector(self) -> Elector:
@@ -193,9 +199,7 @@ class Server:
             return None
         file = RouteFile(Path(settings.state_dir))
         leading = _make_leading(settings, environ=self._environ)
-        control = _make_control_plane(
-            settings, last_routes=file.load(), elector=leading.elector if leading else None
-        )
+        control = _make_control_plane(settings, last_routes=file.load(), leading=leading)
         if leading is not None:
             parts.push_async_callback(leading.close)
             await leading.start()
@@ -249,11 +253,16 @@ def _held(run_dir: Path) -> HeldLock:
 
 
 def _make_control_plane(
-    settings: ServerSettings, *, last_routes: RouteTable | None, elector: Elector | None
+    settings: ServerSettings, *, last_routes: RouteTable | None, leading: LeadingLike | None
 ) -> ControlPlaneLike:
     """Import it only where it is wanted: grpc is larger than all else that a router needs."""
     module = importlib.import_module("llmgw.serve.control_plane")
-    made: ControlPlaneLike = module.ControlPlane(settings, last_routes=last_routes, elector=elector)
+    made: ControlPlaneLike = module.ControlPlane(
+        settings,
+        last_routes=last_routes,
+        elector=leading.elector if leading else None,
+        store=leading.store if leading else None,
+    )
     return made
 
 

@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, delete, insert, select
+from sqlalchemy import ColumnElement, Row, delete, func, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from llmgw.domain.stored import AuditEntry
+from llmgw.domain.stored import AuditEntry, AuditFilter
 from llmgw.store.database import Database
 from llmgw.store.tables import audit
 
 PAGE = 100
 """Entries of one page unless more are asked for."""
-
-
-@dataclass(frozen=True, slots=True)
-class AuditFilter:
-    """Which entries are looked for; what is empty does not matter."""
-
-    actor: str = ""
-    action: str = ""
-    target: str = ""
-    since: float | None = None
-    before_id: int | None = None
-    """Older than this entry: the last one of the page before."""
 
 
 async def write(connection: AsyncConnection, entry: AuditEntry | None) -> None:
@@ -66,11 +53,15 @@ class AuditRepo:
 
         return [AuditEntry(**row._mapping) for row in await self._database.read(work)]  # noqa: SLF001 - a public name with a dash, so that no column is hidden
 
-    async def prune(self, *, before: float) -> int:
-        """Let go of entries older than a time; how many those were."""
+    async def prune(self, *, before: float, keep: int | None = None) -> int:
+        """Let go of entries older than a time, and of all but the newest ``keep``; how many."""
 
         async def work(connection: AsyncConnection) -> int:
-            return (await connection.execute(delete(audit).where(audit.c.at < before))).rowcount
+            newest = (await connection.execute(select(func.max(audit.c.entry_id)))).scalar()
+            is_old = audit.c.at < before
+            if keep is not None and newest is not None:
+                is_old |= audit.c.entry_id <= newest - keep
+            return (await connection.execute(delete(audit).where(is_old))).rowcount
 
         return await self._database.write(work)
 
@@ -82,6 +73,8 @@ def _conditions(wanted: AuditFilter) -> list[ColumnElement[bool]]:
         found.append(audit.c.at >= wanted.since)
     if wanted.before_id is not None:
         found.append(audit.c.entry_id < wanted.before_id)
+    if wanted.after_id is not None:
+        found.append(audit.c.entry_id > wanted.after_id)
     return found
 
 

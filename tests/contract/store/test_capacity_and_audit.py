@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from llmgw.domain.stored import AuditEntry, Capacity
-from llmgw.store.audit_repo import AuditFilter
+from llmgw.domain.stored import AuditEntry, AuditFilter, Capacity
 
 
 def measured(model="chat", profile="h100", **result):
@@ -84,6 +83,21 @@ async def test_entries_are_found_by_who_what_where_and_since_when(store, kept):
     found = AuditFilter(actor="ann", action="node.drain", since=2.0)
     assert [one.target for one in await store.audit.page(found)] == ["n4"]
     assert [one.at for one in await store.audit.page(AuditFilter(target="n2"))] == [2.0]
+
+
+async def test_what_is_newer_than_the_last_seen_is_found(store, kept):
+    await kept(*(entry(number) for number in range(1, 4)))
+    (_, second, _) = await store.audit.page()
+    await kept(entry(4))
+    newer = await store.audit.page(AuditFilter(after_id=second.entry_id))
+    assert [one.target for one in newer] == ["n4", "n3"]
+
+
+async def test_only_so_many_entries_are_kept(store, kept):
+    await kept(*(entry(number) for number in range(1, 8)))
+    assert await store.audit.prune(before=0.0, keep=3) == 4
+    assert [one.target for one in await store.audit.page()] == ["n7", "n6", "n5"]
+    assert await store.audit.prune(before=0.0, keep=3) == 0
 
 
 async def test_old_entries_go_and_numbers_are_never_given_again(store, kept):

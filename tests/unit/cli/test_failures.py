@@ -22,6 +22,7 @@ CODES = {
     errors.NoControlPlane: ExitCode.UNREACHABLE,
     errors.Conflict: ExitCode.REFUSED,
     errors.AlreadyHeld: ExitCode.REFUSED,
+    errors.NoStore: ExitCode.REFUSED,
     errors.Exhausted: ExitCode.REFUSED,
     errors.Unavailable: ExitCode.FAILED,
     errors.Standby: ExitCode.REFUSED,

@@ -5,13 +5,14 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from llmgw.api import reaching
+from llmgw.api.acting import ASKS_ONLY
 from llmgw.api.deps import Checks, Fleet
 from llmgw.api.schemas.engine_check import EngineCheckIn, EngineCheckOut, ProgramOut
 
 router = APIRouter(tags=["nodes"])
 
 
-@router.post("/nodes/{node_id}/engine-check")
+@router.post("/nodes/{node_id}/engine-check", openapi_extra=ASKS_ONLY)
 async def engine_check(
     checks: Checks, fleet: Fleet, node_id: str, wanted: EngineCheckIn
 ) -> EngineCheckOut:

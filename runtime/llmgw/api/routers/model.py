@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
+from llmgw.api.acting import Acting
 from llmgw.api.deps import Fleet, Rolls
 from llmgw.api.schemas.model import ModelOut, ModelsOut, RollIn
 from llmgw.domain.views import ModelStatus
@@ -29,6 +30,7 @@ async def model(fleet: Fleet, name: str) -> ModelOut:
 
 
 @router.post("/models/{name}/roll")
-async def roll(rolls: Rolls, name: str, how: RollIn) -> ModelOut:
+async def roll(rolls: Rolls, act: Acting, name: str, how: RollIn) -> ModelOut:
     """Replace the replicas that are of an older profile: one first, the others when it serves."""
+    act.after = {"may_interrupt": how.may_interrupt}
     return ModelOut.model_validate(rolls.roll(name, may_interrupt=how.may_interrupt))

@@ -6,14 +6,20 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
 
+from llmgw.api.acting import Acting
 from llmgw.api.deps import Flags, Fleet
 from llmgw.api.schemas.node import NodeOut, NodesOut, NodeStateIn
-from llmgw.domain.nodes import never_registered
+from llmgw.domain.nodes import NodeTarget, never_registered
 from llmgw.domain.views import NodeView
 
 router = APIRouter(tags=["nodes"])
 
 State = Literal["ready", "cordoned", "draining", "unreachable", "lost"]
+_VERBS = {
+    NodeTarget.CORDONED: "cordon",
+    NodeTarget.DRAINING: "drain",
+    NodeTarget.READY: "uncordon",
+}
 _LABEL = Query(pattern=r"^[^=]+=.*$", description="KEY=VALUE")
 
 
@@ -49,8 +55,10 @@ async def node(fleet: Fleet, node_id: str) -> NodeOut:
 
 
 @router.post("/nodes/{node_id}/state")
-async def state(flags: Flags, node_id: str, wanted: NodeStateIn) -> NodeOut:
+async def state(flags: Flags, act: Acting, node_id: str, wanted: NodeStateIn) -> NodeOut:
     """Keep new replicas away (cordoned), move all of them off (draining), or neither (ready)."""
+    act.action = f"node.{_VERBS[wanted.target]}"
+    act.after = {"reason": wanted.reason} if wanted.reason else None
     view = flags.set_node_state(node_id, target=wanted.target, reason=wanted.reason)
     return NodeOut.model_validate(view)
 

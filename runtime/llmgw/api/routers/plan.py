@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
+from llmgw.api.acting import ASKS_ONLY
 from llmgw.api.deps import Plans
 from llmgw.api.schemas.plan import OutlookOut, PlanOut, WhatIfIn
 from llmgw.domain import definitions
@@ -19,7 +20,7 @@ async def plan(plans: Plans) -> PlanOut:
     return PlanOut.model_validate(await plans.plan())
 
 
-@router.post("/plan/what-if")
+@router.post("/plan/what-if", openapi_extra=ASKS_ONLY)
 async def what_if(plans: Plans, asked: WhatIfIn) -> OutlookOut:
     """What the passes after a change would do, until nothing is left; nothing is applied."""
     return OutlookOut.model_validate(await plans.what_if(_question(asked)))

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from fastapi import APIRouter
 
+from llmgw.api.acting import Acting
 from llmgw.api.deps import Downloads, Fleet
 from llmgw.api.ports import FleetViews, NodeDownloads
 from llmgw.api.schemas.weight import CollectIn, OrphansOut, RemovalsOut
@@ -28,13 +29,17 @@ async def orphans(fleet: Fleet, node: str | None = None) -> OrphansOut:
 
 
 @router.post("/weights/collect")
-async def collect(fleet: Fleet, downloads: Downloads, wanted: CollectIn) -> RemovalsOut:
+async def collect(
+    fleet: Fleet, downloads: Downloads, act: Acting, wanted: CollectIn
+) -> RemovalsOut:
     """Ask nodes to remove what no model names; each answers for itself, at most a minute."""
+    act.target = wanted.node_id or ""
     paths_by_node: dict[str, list[str]] = {}
     for orphan in _orphans(fleet, node_id=wanted.node_id):
         paths_by_node.setdefault(orphan.node_id, []).append(orphan.path)
     asked = (_removals(downloads, node, paths) for node, paths in paths_by_node.items())
     removals = [removal for answered in await asyncio.gather(*asked) for removal in answered]
+    act.after = {"removed": [f"{one.node_id}:{one.path}" for one in removals if one.is_removed]}
     return RemovalsOut.model_validate({"removals": removals})
 
 

@@ -21,6 +21,9 @@ class ProblemOut(BaseModel):
     kind: Kind
     message: str
     details: tuple[DetailOut, ...] = ()
+    leader: str = Field(
+        default="", description="Admin address of the control plane to ask, of a standby."
+    )
     request_id: str
 
 

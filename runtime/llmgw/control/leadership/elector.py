@@ -85,8 +85,8 @@ class Elector:
         """``address`` is where others are sent while this one leads."""
         # Random a process: the next one on this machine must not take our lease for its own.
         self.owner = f"cp-{ids.token(8)}"
+        self.address = address
         self._leases = leases
-        self._address = address
         self._timing = timing
         self._clock = clock
         self._tasks = Tasks(owner="leadership")
@@ -183,7 +183,7 @@ class Elector:
             async with asyncio.timeout(self._timing.ttl_s / 2):
                 held = await self._leases.take(
                     owner=self.owner,
-                    address=self._address,
+                    address=self.address,
                     ttl_s=self._timing.ttl_s,
                     above_term=self._above,
                 )

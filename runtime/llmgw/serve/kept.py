@@ -1,0 +1,19 @@
+"""What a control plane needs of a store; ``store.opening.Store`` fits.
+
+So that a server without one imports no SQLAlchemy, which is larger than all else of it.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from llmgw.serve.audit_log import Entries
+
+
+class Kept(Protocol):
+    """The repositories of one store."""
+
+    @property
+    def audit(self) -> Entries:
+        """What operators did."""
+        ...
