@@ -13,6 +13,9 @@ NODE_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,61}[A-Za-z0-9])?")
 RESERVED_NODE_NAMES = frozenset({"agent", "all", "ca", "control-plane", "localhost", "mirror"})
 """Names that certificates, files and inventories of a site use for something that is no node."""
 
+GATEWAY_PREFIX = "gateway-"
+"""What the certificate of a gateway on another host begins with; no node is called so."""
+
 SHARD_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 """A shard or replica id; it becomes part of a file name, so nothing else is let in."""
 
@@ -20,6 +23,11 @@ REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 """A request id that a client may choose."""
 
 _NOT_PREFIX = re.compile(r"[^a-z0-9-]+")
+
+
+def gateway_certificate(name: str) -> str:
+    """The name in the certificate of the gateway ``name``."""
+    return f"{GATEWAY_PREFIX}{name}"
 
 
 def replica_id(*, model: str, token: str) -> str:
