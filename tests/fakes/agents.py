@@ -25,13 +25,14 @@ from typing import Any
 from llmgw.agent.engines.contract import Command, StopPlan, StopStep
 from llmgw.agent.engines.registry import Engines
 from llmgw.agent.orders import Orders
-from llmgw.agent.supervisor import adoption, proctable
+from llmgw.agent.supervisor import adoption
 from llmgw.agent.supervisor.supervisor import Supervisor
 from llmgw.agent.weights.fetching import Weights
 from llmgw.config.tending import SupervisorSettings
 from llmgw.domain.nodes import Gpu
 from llmgw.domain.replicas import LaunchProfile, ShardReport, ShardSpec, ShardState
 from llmgw.errors import Invalid
+from llmgw.kit import proctable
 from llmgw.kit.clock import SystemClock
 from tests.fakes.waiting import eventually
 

@@ -20,6 +20,7 @@ from llmgw.domain.nodes import HeartbeatFacts, NodeFacts
 from llmgw.domain.replicas import RunningShard
 from llmgw.errors import DeadlinePassed, Denied, Invalid, LlmgwError, Unreachable
 from llmgw.kit import logs
+from llmgw.kit.late_work import LateWork
 from llmgw.rpc import wire_nodes
 from llmgw.rpc.v1 import agent_pb2 as pb
 
@@ -42,7 +43,6 @@ class Conversation:
         self._call = call
         self._outbox = outbox
         self._commands = commands
-        self._reading: asyncio.Task[HeartbeatFacts] | None = None
 
     async def register(
         self,
@@ -72,11 +72,12 @@ class Conversation:
 
     async def hold(self, facts: Facts, *, registered: NodeFacts, heartbeat_s: float) -> NoReturn:
         """Listen, speak and beat; always ends by an exception, which says why."""
-        beating = self._beat(facts, registered=registered, every_s=heartbeat_s)
+        readings = LateWork(facts.refresh, name="session.reading")
+        beating = self._beat(readings, registered=registered, every_s=heartbeat_s)
         try:
             await _until_one_ends(listen=self._listen(), speak=self._speak(), beat=beating)
         finally:
-            await self._stop_reading()
+            await readings.close()
 
     async def _listen(self) -> NoReturn:
         while True:
@@ -88,36 +89,16 @@ class Conversation:
             await self._send(letter.message)
             self._outbox.done(letter)
 
-    async def _beat(self, facts: Facts, *, registered: NodeFacts, every_s: float) -> NoReturn:
+    async def _beat(
+        self, readings: LateWork[HeartbeatFacts], *, registered: NodeFacts, every_s: float
+    ) -> NoReturn:
         beats = Beats(registered)
         while True:
             await asyncio.sleep(every_s)
-            beat = beats.news(await self._read(facts, within_s=every_s / 2))
+            beat = beats.news(await _read(readings, within_s=every_s / 2))
             message = wire_nodes.pack_heartbeat(node_id=registered.node_id, beat=beat)
             await self._outbox.deliver(message)
             beats.said(beat)
-
-    async def _read(self, facts: Facts, *, within_s: float) -> HeartbeatFacts:
-        """A reading, or an empty one: a node whose tools hang or fail is still alive."""
-        reading = self._reading or asyncio.create_task(facts.refresh(), name="session.reading")
-        self._reading = reading
-        await asyncio.wait({reading}, timeout=within_s)
-        if not reading.done():
-            _log.warning("reading_slow", within_s=within_s)
-            return _NOTHING
-        self._reading = None
-        try:
-            return reading.result()
-        except LlmgwError as error:
-            _log.warning("reading_failed", reason=error.message)
-        except Exception as error:  # noqa: BLE001 - a beat without figures beats silence
-            _log.error("reading_failed", reason=repr(error), exc=error)
-        return _NOTHING
-
-    async def _stop_reading(self) -> None:
-        if self._reading is not None:
-            self._reading.cancel()
-            await asyncio.gather(self._reading, return_exceptions=True)
 
     async def _send(self, message: pb.AgentMessage) -> None:
         try:
@@ -130,6 +111,21 @@ class Conversation:
         if not isinstance(message, pb.ControlMessage):
             raise Unreachable("the control plane ended the stream without a reason")
         return message
+
+
+async def _read(readings: LateWork[HeartbeatFacts], *, within_s: float) -> HeartbeatFacts:
+    """A reading, or an empty one: a node whose tools hang or fail is still alive."""
+    try:
+        reading = await readings.result(wait_s=within_s)
+    except LlmgwError as error:
+        _log.warning("reading_failed", reason=error.message)
+    except Exception as error:  # noqa: BLE001 - a beat without figures beats silence
+        _log.error("reading_failed", reason=repr(error), exc=error)
+    else:
+        if reading is not None:
+            return reading
+        _log.warning("reading_slow", within_s=within_s)
+    return _NOTHING
 
 
 async def _until_one_ends(**works: Coroutine[object, object, NoReturn]) -> NoReturn:

@@ -12,6 +12,12 @@ from typing import Protocol
 from llmgw.agent.node_ports import Facts
 from llmgw.domain.nodes import HeartbeatFacts, NodeFacts
 from llmgw.domain.work import ShardWork
+from llmgw.errors import LlmgwError
+from llmgw.kit import logs
+from llmgw.kit.late_work import LateWork
+
+_log = logs.get(__name__)
+_NOTHING = HeartbeatFacts()
 
 
 class Workers(Protocol):
@@ -23,18 +29,38 @@ class Workers(Protocol):
 
 
 class Readings:
-    """The facts of a node, its shards' work among them."""
+    """The facts of a node, its shards' work among them.
 
-    def __init__(self, facts: Facts, *, workers: Workers) -> None:
-        """``facts`` are those of the machine."""
+    What its engines do is said with every beat, however long its tools take: without that an engine
+    which reads a long prompt looks hung.
+    """
+
+    def __init__(self, facts: Facts, *, workers: Workers, patience_s: float) -> None:
+        """``facts`` are those of the machine, which are waited for at most ``patience_s``."""
         self._facts = facts
         self._workers = workers
+        self._patience_s = patience_s
+        self._machine = LateWork(facts.refresh, name="readings.machine")
 
     async def facts(self) -> NodeFacts:
         """See ``Facts``."""
         return await self._facts.facts()
 
     async def refresh(self) -> HeartbeatFacts:
-        """See ``Facts``; both are read at once."""
-        beat, work = await asyncio.gather(self._facts.refresh(), self._workers.work())
+        """See ``Facts``; what the machine says too late is in the next one."""
+        beat, work = await asyncio.gather(self._of_machine(), self._workers.work())
         return replace(beat, shard_work=work)
+
+    async def close(self) -> None:
+        """End what still looks at the machine."""
+        await self._machine.close()
+
+    async def _of_machine(self) -> HeartbeatFacts:
+        try:
+            seen = await self._machine.result(wait_s=self._patience_s)
+        except LlmgwError as error:
+            _log.warning("machine_not_read", reason=error.message)
+            return _NOTHING
+        if seen is None:
+            _log.debug("machine_read_late", after_s=self._patience_s)
+        return seen or _NOTHING

@@ -23,6 +23,9 @@ from llmgw.kit.tasks import Tasks
 from llmgw.serve import engine_orders
 from llmgw.serve.signals import StopAsked
 
+_PATIENCE_SHARE = 0.25
+"""Of the time between two heartbeats, of which the session waits half for a reading."""
+
 _log = logs.get(__name__)
 
 
@@ -64,9 +67,14 @@ class Agent:
             check=engine_orders.checker(self.settings, environ=environ),
             own_programs=stocktaking.named_programs(self.settings.engines),
         )
+        self._readings = Readings(
+            discovery,
+            workers=self._orders,
+            patience_s=self.settings.heartbeat_interval * _PATIENCE_SHARE,
+        )
         self._session = Session(
             _session_settings(self.settings),
-            facts=Readings(discovery, workers=self._orders),
+            facts=self._readings,
             orders=self._orders,
             upkeep=self._upkeep,
             clock=clock,
@@ -81,6 +89,7 @@ class Agent:
     async def close(self, *, stop_engines: bool = False) -> None:
         """Leave the control plane; engines go on unless they are to stop with the agent."""
         await self._tasks.close()
+        await self._readings.close()
         await self._upkeep.close()
         await self._orders.close(stop_engines=stop_engines)
 

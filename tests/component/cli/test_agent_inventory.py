@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from llmgw.agent.supervisor import adoption, proctable
+from llmgw.agent.supervisor import adoption
 from llmgw.agent.supervisor.adoption import Record
 from llmgw.agent.supervisor.kinship import Identity
 from llmgw.cli import failures, inventory_cmd
 from llmgw.domain.replicas import LaunchProfile, ShardSpec
+from llmgw.kit import proctable
 
 RECORDED = Path(__file__).parents[2] / "data" / "nvidia_smi"
 

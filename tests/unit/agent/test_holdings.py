@@ -7,10 +7,11 @@ import os
 
 import pytest
 
-from llmgw.agent.supervisor import adoption, holdings, proctable
+from llmgw.agent.supervisor import adoption, holdings
 from llmgw.agent.supervisor.adoption import Record
 from llmgw.agent.supervisor.kinship import Identity
 from llmgw.domain.replicas import LaunchProfile, ShardSpec
+from llmgw.kit import proctable
 
 ME = Identity("engine", os.getpid(), proctable.entry(os.getpid()).start_ticks)
 

@@ -7,10 +7,11 @@ import socket
 
 import pytest
 
-from llmgw.agent.supervisor import port_owner, proctable, wording
+from llmgw.agent.supervisor import port_owner, wording
 from llmgw.agent.supervisor.interviewing import HttpCheck
 from llmgw.domain.replicas import PORT_IN_USE
 from llmgw.errors import AlreadyHeld, Invalid
+from llmgw.kit import proctable
 
 
 def check(port, address="127.0.0.1"):

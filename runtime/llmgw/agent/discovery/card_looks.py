@@ -6,12 +6,12 @@ with a heartbeat: who asks gets the look that ends in time, and a late one goes 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 from llmgw.agent.discovery.findings import Cards
 from llmgw.errors import DeadlinePassed
 from llmgw.kit.clock import Clock
+from llmgw.kit.late_work import LateWork
 from llmgw.kit.offloading import Lane
 
 _GIVE_UP_S = 60.0
@@ -35,22 +35,14 @@ class CardLooks:
         self._clock = clock
         self._give_up_s = give_up_s
         self._lane = Lane(name="reading the cards")
-        self._under_way: asyncio.Task[Cards] | None = None
+        self._looks = LateWork(self._take, name="discovery.cards")
         self._due_at = float("-inf")
 
     async def now(self, *, wait_s: float) -> Cards | None:
         """The cards; ``None`` while a look is under way, and in the pause after a long one."""
-        if self._under_way is None:
-            if self._clock.monotonic() < self._due_at:
-                return None
-            self._under_way = asyncio.create_task(self._take(), name="discovery.cards")
-        look = self._under_way
-        await asyncio.wait({look}, timeout=wait_s)
-        if not look.done():
+        if not self._looks.is_under_way and self._clock.monotonic() < self._due_at:
             return None
-        if self._under_way is look:
-            self._under_way = None
-        return look.result()
+        return await self._looks.result(wait_s=wait_s)
 
     async def _take(self) -> Cards:
         started = self._clock.monotonic()

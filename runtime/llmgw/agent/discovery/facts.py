@@ -90,7 +90,8 @@ class Discovery:
         Whether an engine hangs is asked without a control plane too, so nobody may beat meanwhile.
         """
         if self._is_old(self._looks.ended_at):
-            await self._looks.now(wait_s=self._timeouts.heartbeat_s)
+            # Whoever asks tells of work at every heartbeat, with or without what the cards do.
+            await self._looks.now(wait_s=self._settings.heartbeat_interval / 4)
         if self._is_old(self._looks.ended_at):
             return {}
         return {

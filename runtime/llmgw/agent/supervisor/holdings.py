@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from llmgw.agent.supervisor import adoption, proctable, workdir
+from llmgw.agent.supervisor import adoption, workdir
 from llmgw.agent.supervisor.adoption import Record
+from llmgw.kit import proctable
 
 
 def held_cards(folder: Path) -> frozenset[int]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
-from llmgw.agent.supervisor import proctable
-from llmgw.agent.supervisor.proctable import Entry
+from llmgw.kit import proctable
+from llmgw.kit.proctable import Entry
 
 MARK_VARIABLE = "LLMGW_SHARD"
 """Set in every process of a shard to the path of its state file, which no other agent shares."""

@@ -11,10 +11,10 @@ import ipaddress
 import socket
 from collections.abc import Iterable
 
-from llmgw.agent.supervisor import proctable
 from llmgw.agent.supervisor.interviewing import HttpCheck
 from llmgw.domain.replicas import PORT_IN_USE
 from llmgw.errors import AlreadyHeld, Invalid
+from llmgw.kit import proctable
 from llmgw.kit.addresses import Address
 
 

@@ -15,10 +15,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from llmgw.agent.engines.contract import Command
-from llmgw.agent.supervisor import kinship, proctable
+from llmgw.agent.supervisor import kinship
 from llmgw.agent.supervisor.kinship import Identity, Known
 from llmgw.errors import EngineFailed
-from llmgw.kit import logs
+from llmgw.kit import logs, proctable
 
 KILL_WAIT_S = 5.0
 _SWEEP_INTERVAL_S = 0.05

@@ -20,7 +20,6 @@ from llmgw.agent.supervisor import (
     launching,
     port_owner,
     processes,
-    proctable,
     vigil,
     wording,
 )
@@ -28,7 +27,6 @@ from llmgw.agent.supervisor.adoption import Record, StateFile
 from llmgw.agent.supervisor.interviewing import HttpCheck
 from llmgw.agent.supervisor.kinship import Census
 from llmgw.agent.supervisor.output import Output
-from llmgw.agent.supervisor.proctable import Entry
 from llmgw.agent.supervisor.readiness import Readiness
 from llmgw.agent.supervisor.telling import Standing
 from llmgw.agent.supervisor.workdir import WorkDir
@@ -36,8 +34,9 @@ from llmgw.config.tending import SupervisorSettings
 from llmgw.domain.replicas import FetchProgress, RunningShard, ShardReport, ShardSpec, ShardState
 from llmgw.domain.work import ShardWork
 from llmgw.errors import AlreadyHeld, Conflict, EngineFailed, Invalid
-from llmgw.kit import logs
+from llmgw.kit import logs, proctable
 from llmgw.kit.clock import Clock
+from llmgw.kit.proctable import Entry
 from llmgw.kit.tasks import Tasks
 
 REPORTED_LINES = 20

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import httpx
 
-from llmgw.agent.supervisor import adoption, output, processes, proctable, wording
+from llmgw.agent.supervisor import adoption, output, processes, wording
 from llmgw.agent.supervisor.adoption import Record
 from llmgw.agent.supervisor.kinship import Census
 from llmgw.agent.supervisor.output import Output
@@ -27,7 +27,7 @@ from llmgw.domain.names import SHARD_ID
 from llmgw.domain.replicas import ShardReport, ShardSpec, ShardState
 from llmgw.domain.work import ShardWork
 from llmgw.errors import Conflict, Invalid, Unknown
-from llmgw.kit import logs
+from llmgw.kit import logs, proctable
 from llmgw.kit.clock import Clock
 from llmgw.kit.tasks import Tasks
 
@@ -70,7 +70,11 @@ class Supervisor:
         on_report: Callable[[ShardReport], None],
         gpu_utilization: GpuUtilization = no_cards,
     ) -> None:
-        """Take the work folder; ``AlreadyHeld`` while another agent has it."""
+        """Take the work folder; ``AlreadyHeld`` while another agent has it.
+
+        ``Unsupported`` where nobody can see processes.
+        """
+        proctable.check_readable()
         self._gpu_utilization = gpu_utilization
         self._around = Surroundings(
             node_id=node_id,

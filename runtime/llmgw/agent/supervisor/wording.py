@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import signal
 
-from llmgw.agent.supervisor import proctable
 from llmgw.agent.supervisor.adoption import Record
 from llmgw.domain.replicas import RunningShard, ShardSpec, ShardState
+from llmgw.kit import proctable
 
 
 def running(spec: ShardSpec, state: ShardState) -> RunningShard:

@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from llmgw.errors import AlreadyHeld
+from llmgw.kit import proctable
 from llmgw.kit.clock import Clock
 
 STALE_S = 60.0
@@ -169,15 +170,11 @@ def _self() -> Holder:
     pid = os.getpid()
     return Holder(
         mark=secrets.token_hex(16),
-        boot_id=_boot_id(),
+        boot_id=proctable.boot_id(),
         pid_namespace=_pid_namespace(),
         pid=pid,
         started_ticks=_started_ticks(pid) or 0,
     )
-
-
-def _boot_id() -> str:
-    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
 def _pid_namespace() -> str:
@@ -186,16 +183,12 @@ def _pid_namespace() -> str:
 
 def _is_gone(holder: Holder) -> bool:
     """Whether it was a process that we could see, and that is not there any more."""
-    if (holder.boot_id, holder.pid_namespace) != (_boot_id(), _pid_namespace()):
+    if (holder.boot_id, holder.pid_namespace) != (proctable.boot_id(), _pid_namespace()):
         return False
     return _started_ticks(holder.pid) != holder.started_ticks
 
 
 def _started_ticks(pid: int) -> int | None:
-    """When a process started (field 22 of its stat); nothing when it is gone or only a zombie."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-    fields = text.rpartition(")")[2].split()
-    return None if fields[0] == "Z" else int(fields[19])
+    """When a process started; nothing when it is gone or only a zombie."""
+    found = proctable.entry(pid)
+    return found.start_ticks if found is not None and found.is_running else None

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from llmgw.errors import Unsupported
+
 _PROC = Path("/proc")
 _LISTENING = "0A"
 _ZOMBIE = "Z"
@@ -51,6 +53,23 @@ class Listener:
     def is_wildcard(self) -> bool:
         """It listens on every address."""
         return ipaddress.ip_address(self.address).is_unspecified
+
+
+def check_readable() -> None:
+    """Raise ``Unsupported`` where processes cannot be seen: engines could be neither kept nor ended.
+
+    Asked before an agent takes anything.
+    """
+    try:
+        boot_id()
+        is_seen = entry(os.getpid()) is not None
+    except OSError:
+        is_seen = False
+    if not is_seen:
+        raise Unsupported(
+            f"{_PROC} does not show this machine's processes, and an agent keeps its engines by "
+            "it; it needs Linux with proc mounted there"
+        )
 
 
 def boot_id() -> str:
