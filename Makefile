@@ -7,7 +7,9 @@ MODEL := $(DATA)/models/SmolLM2-135M-Instruct.Q4_1.gguf
 BIN := .venv/bin
 PIP := $(BIN)/pip --quiet --disable-pip-version-check
 CONTROLLER := .venv-controller
-SLOW := $(BIN)/pytest -n 3 --dist worksteal -m "slow and not soak and not exhaustive" --durations 12
+SLOW_ROOMS := $(addprefix tests/,bench contract e2e component/agent component/rpc_session)
+SLOW := $(BIN)/pytest -n 3 --dist worksteal -m "slow and not soak and not exhaustive" \
+	--durations 12 $(SLOW_ROOMS)
 
 .PHONY: pins up test slow test-slow exhaustive wheel test-compiled soak check format proto docs controller test-ansible check-ansible test-story test-fleet test-engine ci
 
@@ -37,7 +39,7 @@ test-compiled: ## the gateway's tests, with the gateway compiled
 	PYTHONPATH=build/compiled $(BIN)/pytest -n 2 -m "not slow" tests/component/gateway
 
 soak: .venv/dev.stamp ## ten minutes of traffic, for what grows slowly
-	$(BIN)/pytest -m soak
+	$(BIN)/pytest -m soak tests/bench
 
 check: .venv/dev.stamp ## style, types, floors
 	$(BIN)/ruff format --check
