@@ -18,7 +18,8 @@ class StoredModel:
     """A catalog entry that was added at run time, exactly as it was written."""
 
     name: str
-    definition: Mapping[str, object]
+    definition: Mapping[str, object] | str
+    """What was written; a text where that cannot be read any more."""
     actor: str
     created_at: float
     updated_at: float

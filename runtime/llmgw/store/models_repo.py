@@ -5,16 +5,22 @@ Whether an entry is a good one is the catalog's to say, before it is written her
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Row, delete, insert, select, update
+from sqlalchemy import Row, Select, Text, cast, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from llmgw.domain.stored import ModelEdit, StoredModel
 from llmgw.errors import Conflict
 from llmgw.store.database import Database
 from llmgw.store.tables import models
+
+_AS_TEXT: Select[Any] = select(
+    *(column for column in models.c if column is not models.c.definition),
+    cast(models.c.definition, Text).label("definition"),
+).order_by(models.c.name)
 
 
 class ModelsRepo:
@@ -28,7 +34,7 @@ class ModelsRepo:
         """Every entry, in the order of their names."""
 
         async def work(connection: AsyncConnection) -> Sequence[Row[Any]]:
-            return (await connection.execute(select(models).order_by(models.c.name))).all()
+            return (await connection.execute(_AS_TEXT)).all()
 
         return [_model(row) for row in await self._database.read(work)]
 
@@ -69,4 +75,14 @@ async def _write(connection: AsyncConnection, edit: ModelEdit, *, actor: str, at
 
 
 def _model(row: Row[Any]) -> StoredModel:
-    return StoredModel(**row._mapping)  # noqa: SLF001 - public; the dash is against columns' names
+    columns = dict(row._mapping)  # noqa: SLF001 - public; the dash is against columns' names
+    return StoredModel(**{**columns, "definition": _read(columns["definition"])})
+
+
+def _read(text: str) -> Mapping[str, object] | str:
+    """A definition; one that somebody has damaged must not hide the others."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return found if isinstance(found, dict) else text

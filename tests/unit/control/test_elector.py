@@ -194,3 +194,30 @@ async def test_an_answer_that_never_comes_is_waited_for_half_a_lease(clock):
     async with asyncio.timeout(5):
         await elector._campaign()
     assert elector.standing() is Standing.STANDBY
+
+
+async def test_a_term_begins_once_it_is_prepared_and_a_renewal_is_no_beginning(candidate):
+    prepared = []
+
+    async def prepare():
+        prepared.append(candidate.elector.is_leader())
+
+    candidate.elector.prepare(prepare)
+    await candidate.hears(candidate.ours())
+    await candidate.hears(candidate.ours())
+    assert prepared == [False]
+    await candidate.hears(OTHER)
+    await candidate.hears(candidate.ours(term=8))
+    assert prepared == [False, False]
+    assert candidate.elector.term() == 8
+
+
+async def test_who_cannot_prepare_does_not_lead_and_leaves_the_lease_to_others(candidate):
+    async def prepare():
+        raise AWAY
+
+    candidate.elector.prepare(prepare)
+    await candidate.hears(candidate.ours())
+    assert not candidate.elector.is_leader()
+    assert candidate.leases.released == [candidate.elector.owner]
+    assert candidate.told == []

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
@@ -92,6 +92,7 @@ class Elector:
         self._tasks = Tasks(owner="leadership")
         self._woken = asyncio.Event()
         self._on_change: Callable[[Standing], None] = lambda _: None
+        self._preparations: list[Callable[[], Awaitable[None]]] = []
         self._valid_until = _NOT_YET
         self._has_led = False
         self._term = UNCHECKED_TERM
@@ -133,6 +134,13 @@ class Elector:
     def subscribe(self, on_change: Callable[[Standing], None]) -> None:
         """Be told of each change of standing; one listener, set before ``start``."""
         self._on_change = on_change
+
+    def prepare(self, prepare: Callable[[], Awaitable[None]]) -> None:
+        """Have something done before each term; set before ``start``.
+
+        While it fails this one does not lead, and leaves the lease to others.
+        """
+        self._preparations.append(prepare)
 
     async def start(self) -> None:
         """Try once, so that a lone server leads before anybody asks, and go on trying."""
@@ -197,6 +205,21 @@ class Elector:
             self._complaint = ""
             self._note(held, asked_at=asked_at)
         self._tell()
+
+    async def _prepared(self, held: Lease | None) -> None:
+        """A new term begins with what is stored at its beginning, or it does not begin."""
+        if held is None or held.owner != self.owner:
+            return
+        if self._has_led and held.term == self._term:
+            return
+        try:
+            for prepare in self._preparations:
+                await prepare()
+        except BaseException:
+            with suppress(LlmgwError, TimeoutError):
+                async with asyncio.timeout(_RELEASE_S):
+                    await self._leases.release(owner=self.owner)
+            raise
 
     def _note(self, held: Lease | None, *, asked_at: float) -> None:
         if held is None:
