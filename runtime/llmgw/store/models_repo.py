@@ -33,8 +33,8 @@ class ModelsRepo:
     async def all(self) -> Sequence[StoredModel]:
         """Every entry, in the order of their names."""
 
-        async def work(connection: AsyncConnection) -> Sequence[Row[Any]]:
-            return (await connection.execute(_AS_TEXT)).all()
+        async def work(connection: AsyncConnection) -> list[Row[Any]]:
+            return list(await connection.execute(_AS_TEXT))
 
         return [_model(row) for row in await self._database.read(work)]
 

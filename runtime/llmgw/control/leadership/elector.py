@@ -195,6 +195,7 @@ class Elector:
                     ttl_s=self._timing.ttl_s,
                     above_term=self._above,
                 )
+                await self._prepared(held)
         except TimeoutError:
             self._complain(DeadlinePassed(f"no answer within {self._timing.ttl_s / 2:g} s"))
         except LlmgwError as error:
