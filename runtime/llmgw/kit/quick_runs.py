@@ -1,13 +1,15 @@
 """Runs a foreign program for one answer: bounded in time and in bytes, with nothing left of it.
 
-Discovery and the check of engines ask through here. A program may print without end, leave children
-that hold its output open, or be a wrapper around the one that hangs; its session ends with it.
-Blocks, so it is called in a thread.
+Discovery, the check of engines and their installation run programs through here. One may print
+without end, leave children that hold its output open, or be a wrapper around the one that hangs;
+its session ends with it. Blocks, so it is called in a thread.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import os
 import selectors
 import signal
@@ -37,10 +39,12 @@ def run(
     most_bytes: int,
     environ: Mapping[str, str] | None = None,
     folder: Path = Path("/"),
+    may_outlive: bool = False,
 ) -> Answer:
     """Run it to its end; ``OSError`` where it cannot be started, ``TimeoutError`` after the bound.
 
-    What its children still print once it has ended is not waited for.
+    What its children still print once it has ended is not waited for. A process of ours that ends
+    in an orderly way meanwhile takes it along, unless it ``may_outlive`` us.
     """
     with subprocess.Popen(
         list(words),
@@ -51,6 +55,10 @@ def run(
         stderr=subprocess.PIPE,
         start_new_session=True,
     ) as process:
+        # Threads that block here are left behind by the end of the interpreter, so this does it.
+        end = functools.partial(_end, process.pid)
+        if not may_outlive:
+            atexit.register(end)
         pipes = [pipe for pipe in (process.stdout, process.stderr) if pipe is not None]
         heard = _Heard({pipe: bytearray() for pipe in pipes}, most_bytes=most_bytes)
         try:
@@ -58,8 +66,8 @@ def run(
                 is_whole = heard.listen(ended, give_up_at=time.monotonic() + timeout_s)
         finally:
             # It is not reaped yet, so the group cannot be a stranger's.
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
+            _end(process.pid)
+            atexit.unregister(end)
         code = process.wait()
     output, errors = heard.texts()
     return Answer(code if is_whole else None, output, errors)
@@ -108,6 +116,11 @@ class _Heard:
                 return False
             text += block
         return True
+
+
+def _end(group: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)
 
 
 @contextlib.contextmanager

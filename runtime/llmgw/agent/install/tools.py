@@ -6,21 +6,21 @@ The rest of this room starts processes through it alone, so each has a bound and
 from __future__ import annotations
 
 import shutil
-import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from llmgw.config import sources
 from llmgw.errors import DeadlinePassed, EngineFailed
+from llmgw.kit import quick_runs
 from llmgw.kit.clock import Clock, SystemClock
 
-_MAX_OUTPUT_CHARS = 256 * 1024
+_MOST_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """How a program ended: its code (negative: the signal) and all that it wrote."""
+    """How a program ended: its code (negative: the signal) and all that it wrote, errors last."""
 
     code: int
     output: str
@@ -54,22 +54,22 @@ class Tools:
     ) -> Finished:
         """Run to the end; ``DeadlinePassed`` after ``timeout_s``, ``EngineFailed`` without it.
 
-        ``more`` are further variables of its environment.
+        ``more`` are further variables of its environment. It may go on when the agent ends: a
+        package tool that is killed leaves the system's packages broken.
         """
         kept = sources.without_settings(self.environ)
         try:
-            done = subprocess.run(
-                list(words),
-                env={**kept, "LC_ALL": "C", **(more or {})},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                timeout=timeout_s,
-                check=False,
+            answer = quick_runs.run(
+                words,
+                timeout_s=timeout_s,
+                most_bytes=_MOST_BYTES,
+                environ={**kept, "LC_ALL": "C", **(more or {})},
+                may_outlive=True,
             )
-        except subprocess.TimeoutExpired as error:
+        except TimeoutError as error:
             raise DeadlinePassed(f"{words[0]} did not end within {timeout_s:g} s") from error
         except OSError as error:
             raise EngineFailed(f"{words[0]} cannot be started: {error.strerror}") from error
-        text = done.stdout.decode("utf-8", "replace")
-        return Finished(code=done.returncode, output=text[-_MAX_OUTPUT_CHARS:])
+        if answer.code is None:
+            raise EngineFailed(f"{words[0]} printed more than {_MOST_BYTES >> 20} MiB")
+        return Finished(code=answer.code, output=answer.output + answer.errors)
