@@ -5,7 +5,8 @@ of our own can still be delivered after a cut, and for the bare payload where a 
 HTTP/1.0.  Pure: bytes in, counts out; nothing is known of sockets or of what a body says.
 
 A follower tells how many of the bytes it is fed belong to the body, so that what comes after the
-end never reaches a client.
+end never reaches a client.  Nor does what a chunked body carries beside its payload: padding and
+extensions of size lines, and trailers, which two readers could read differently.
 """
 
 from __future__ import annotations
@@ -17,28 +18,42 @@ _CRLF: Final = b"\r\n"
 _HEX_DIGITS: Final = b"0123456789abcdefABCDEF"
 _MAX_SIZE_DIGITS: Final = 15
 _MAX_LINE_BYTES: Final = 16384
+_MAX_TRAILER_LINES: Final = 64
 
 
 class FramingBroken(ValueError):
     """The chunked encoding cannot be read; ``upstream`` treats it like a lost connection."""
 
 
+class Surplus(Exception):
+    """For the first time the chunked encoding holds what clients need not see.
+
+    No error: fed the same bytes again, a follower goes on.
+    """
+
+
 class Framing:
     """What every follower offers; a class and no protocol, as ``choice`` says why.
 
     ``is_one_chunk``: what was fed last is one whole chunk; never where there are no chunks.
+    ``has_surplus``: what clients get is not what comes, but ``without_surplus``.
     """
 
-    __slots__ = ("has_payload", "is_complete", "is_one_chunk")
+    __slots__ = ("has_payload", "has_surplus", "is_complete", "is_one_chunk")
 
     def __init__(self) -> None:
         self.is_complete = False
         self.has_payload = False
+        self.has_surplus = False
         self.is_one_chunk = False
 
     def feed(self, data: bytes) -> int:
         """How many bytes of ``data`` belong to the body; may raise ``FramingBroken``."""
         raise NotImplementedError
+
+    def without_surplus(self, data: bytes) -> bytes:
+        """What clients get of ``data``, which must be what was fed last."""
+        return data
 
     def payload(self, data: bytes) -> bytes:
         """The bare payload within ``data``, which must be what was fed last."""
@@ -126,15 +141,25 @@ class ChunkedFraming(Framing):
     """
 
     __slots__ = (
+        "_begun_bytes",
+        "_cuts",
         "_end_at",
         "_in_trailer",
         "_line",
         "_pieces",
         "_skip_bytes",
+        "_tells_surplus",
+        "_trailer_bytes",
+        "_trailer_lines",
     )
 
-    def __init__(self, *, keeps_payload: bool = False) -> None:
+    def __init__(self, *, keeps_payload: bool = False, tells_surplus: bool = False) -> None:
+        """Where it ``tells_surplus``, ``feed`` raises ``Surplus`` once."""
         super().__init__()
+        self._tells_surplus = tells_surplus
+        self._cuts: list[tuple[int, int]] = []  # ranges of the bytes fed last that are surplus
+        self._begun_bytes = 0  # of the bytes being followed, those of earlier reads
+        self._trailer_bytes = self._trailer_lines = 0
         self._skip_bytes = 0  # left of the current chunk, its closing CRLF included
         self._line = b""  # begin of a size or trailer line whose end has not come yet
         self._in_trailer = False
@@ -146,8 +171,8 @@ class ChunkedFraming(Framing):
         if not (self._skip_bytes or self._line or self._in_trailer):
             end = data.find(_CRLF)
             if end > 0:
-                length = _length(data[:end])
-                if length and end + 4 + length == len(data) and data[-2:] == _CRLF:
+                length = _bare_length(data[:end])
+                if length > 0 and end + 4 + length == len(data) and data[-2:] == _CRLF:
                     self.has_payload = self.is_one_chunk = True
                     return len(data)
         return self._feed_any(data)
@@ -156,16 +181,34 @@ class ChunkedFraming(Framing):
         self.is_one_chunk = False
         if self._pieces is not None:
             self._pieces.clear()
+        if self._cuts:
+            self._cuts.clear()
         if not self._line:
             return self._follow(data)
         begun, self._line = self._line, b""
+        self._begun_bytes = before = len(begun)
         try:
-            taken = self._follow(begun + data) - len(begun)
-        except FramingBroken:
+            taken = self._follow(begun + data) - before
+        except (FramingBroken, Surplus):
             self._line = begun  # so much was passed on
             raise
-        self._end_at -= len(begun)
+        finally:
+            self._begun_bytes = 0
+        self._end_at -= before
+        if self._cuts:
+            cuts = [(max(at - before, 0), end - before) for at, end in self._cuts if end > before]
+            self._cuts = cuts
         return taken
+
+    def without_surplus(self, data: bytes) -> bytes:
+        """See ``Framing``; a part of a line that may yet become surplus is held back."""
+        if self.is_one_chunk or not self._cuts:
+            return data
+        kept, position = [], 0
+        for begin, end in self._cuts:
+            kept.append(data[position:begin])
+            position = end
+        return b"".join((*kept, data[position:]))
 
     def payload(self, data: bytes) -> bytes:
         """See ``Framing``."""
@@ -189,7 +232,9 @@ class ChunkedFraming(Framing):
 
     def in_place_of_end(self, data: bytes, event: bytes) -> bytes:
         """See ``Framing``; nothing at all where the end was begun in an earlier read."""
-        return data[: self._end_at] + chunk(event) if self._end_at >= 0 else b""
+        if self._end_at < 0:
+            return b""
+        return self.without_surplus(data[: self._end_at]) + chunk(event)
 
     def _follow(self, data: bytes) -> int:
         size = len(data)
@@ -203,7 +248,9 @@ class ChunkedFraming(Framing):
             end = data.find(_CRLF, position)
             if end < 0:
                 return self._wait_for_line(data, position)
-            length = _length(data[position:end])
+            length = _bare_length(data[position:end])
+            if length < 0:
+                length = self._padded_length(data, position, end)
             if not length:
                 self._end_at = position
                 return self._trailer(data, end + 2)
@@ -214,6 +261,11 @@ class ChunkedFraming(Framing):
                 raise FramingBroken("a chunk does not end where its size says")
             if self._pieces is not None:
                 self._pieces.append(data[end + 2 : end + 2 + length])
+        return self._skip_to(data, position)
+
+    def _skip_to(self, data: bytes, position: int) -> int:
+        """The current chunk ends at ``position``, in this read or in a later one."""
+        size = len(data)
         if position == size + 1 and data[-1:] != b"\r":
             raise FramingBroken("a chunk does not end where its size says")
         self._skip_bytes = position - size
@@ -228,30 +280,80 @@ class ChunkedFraming(Framing):
         if self._pieces is not None:
             self._pieces.append(data[: max(position - 2, 0)])
 
+    def _padded_length(self, data: bytes, position: int, end: int) -> int:
+        """The size in a line that holds more; zeros that were passed on already are harmless."""
+        digits = _digits(data[position:end])
+        significant = digits.lstrip(b"0") or b"0"
+        if len(significant) < len(digits) and position >= self._begun_bytes:
+            self._cut(position, position + len(digits) - len(significant))
+        self._cut(position + len(digits), end)
+        return int(digits, 16)
+
     def _trailer(self, data: bytes, position: int) -> int:
+        begin, lines = position, 0
+        while (end := data.find(_CRLF, position)) >= 0 and end > position:
+            if b"\r" in data[position:end]:
+                raise FramingBroken("a line of the trailer has a bare carriage return")
+            position = end + 2
+            lines += 1
+        rest = data[position:]
+        held = len(data) if end < 0 and rest != b"\r" else position
+        self._cut(begin, held)
         self._in_trailer = True
         self._skip_bytes = 0
-        while (end := data.find(_CRLF, position)) >= 0:
-            if end == position:
-                self.is_complete = True
-                return end + 2
-            position = end + 2
-        return self._wait_for_line(data, position)
+        self._trailer_lines += lines
+        self._trailer_bytes += position - begin
+        if self._trailer_bytes > _MAX_LINE_BYTES or self._trailer_lines > _MAX_TRAILER_LINES:
+            raise FramingBroken("the trailer has no end")
+        if end < 0:
+            return self._wait(data, rest)
+        self.is_complete = True
+        return end + 2
 
     def _wait_for_line(self, data: bytes, position: int) -> int:
+        """Keep the begin of a size line; of it clients get digits alone."""
+        line = data[position:]
+        bare = line.removesuffix(b"\r")
+        if not bare.isalnum() and bare:
+            if b"\r" in bare or b"\n" in bare:
+                raise FramingBroken("a chunk size is no hexadecimal number")
+            self._cut(position + len(_digits(bare)), position + len(bare))
+        return self._wait(data, line)
+
+    def _wait(self, data: bytes, line: bytes) -> int:
         self._skip_bytes = 0
-        self._line = data[position:]
-        if len(self._line) > _MAX_LINE_BYTES:
+        self._line = line
+        if len(line) > _MAX_LINE_BYTES:
             raise FramingBroken("a line of the chunked encoding has no end")
         return len(data)
 
+    def _cut(self, begin: int, end: int) -> None:
+        """These bytes are surplus, if they are any."""
+        if begin == end:
+            return
+        self.has_surplus = True
+        if self._tells_surplus:
+            self._tells_surplus = False
+            raise Surplus
+        self._cuts.append((begin, end))
+
 
 @functools.lru_cache(maxsize=1024)
-def _length(line: bytes) -> int:
-    digits = line if line.isalnum() else line.partition(b";")[0].rstrip(b" \t")
+def _bare_length(line: bytes) -> int:
+    """The size that a line says and nothing else; -1 where it says more."""
+    digits = _digits(line)
     if not 0 < len(digits) <= _MAX_SIZE_DIGITS or digits.translate(None, _HEX_DIGITS):
         raise FramingBroken("a chunk size is no hexadecimal number")
-    return int(digits, 16)
+    if digits == line and (line[:1] != b"0" or line == b"0"):
+        return int(digits, 16)
+    if b"\n" in line or b"\r" in line:
+        raise FramingBroken("a chunk extension has a bare end of line")
+    return -1
+
+
+def _digits(line: bytes) -> bytes:
+    """The digits with which a size line begins."""
+    return line if line.isalnum() else line.partition(b";")[0].rstrip(b" \t")
 
 
 def payload_of(framing: Framing, body: bytes) -> bytes:
@@ -261,6 +363,15 @@ def payload_of(framing: Framing, body: bytes) -> bytes:
     again = ChunkedFraming(keeps_payload=True)
     again.feed(body)
     return again.payload(body)
+
+
+def shown_of(framing: Framing, body: bytes) -> bytes:
+    """The same without its surplus."""
+    if not framing.has_surplus:
+        return body
+    again = ChunkedFraming()
+    again.feed(body)
+    return again.without_surplus(body)
 
 
 def chunk(payload: bytes) -> bytes:
@@ -277,17 +388,18 @@ def _into_chunk(event: bytes, *, left_bytes: int) -> bytes:
 def _after_begun_size(line: bytes, event: bytes) -> bytes:
     """Finish the size line that began with ``line``, and deliver ``event`` behind it.
 
-    Nothing can be said within the last chunk's size or within an extension.
+    Of ``line`` the client has the digits, and the carriage return if there is one; within the last
+    chunk's size nothing can be said.
     """
-    digits = line.removesuffix(b"\r")
-    is_ending = digits != line
+    bare = line.removesuffix(b"\r")
+    is_ending = bare != line
+    digits = _digits(bare)
     if not digits.strip(b"0"):
         # Nothing or only zeros so far: more digits make it the size of our own chunk.
-        return b"" if is_ending else chunk(event)
-    if not (is_ending or digits.isalnum()):
-        return b""
+        return b"" if is_ending or digits != bare else chunk(event)
     try:
-        left_bytes = _length(digits)
+        _bare_length(digits)
     except FramingBroken:
         return b""
+    left_bytes = int(digits, 16)
     return (b"\n" if is_ending else _CRLF) + _into_chunk(event, left_bytes=left_bytes)

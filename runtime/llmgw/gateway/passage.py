@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from llmgw.gateway.framing import ChunkedFraming, Framing, LengthFraming, chunk, payload_of
+from llmgw.gateway.framing import (
+    ChunkedFraming,
+    Framing,
+    LengthFraming,
+    chunk,
+    payload_of,
+    shown_of,
+)
 from llmgw.gateway.usage import Usage
 from llmgw.gateway.usage_chunk import Removal
 
@@ -57,7 +64,7 @@ class Passage:
 
 
 class AsItCame(Passage):
-    """Byte for byte, framing included."""
+    """Byte for byte, framing included but for its surplus."""
 
     __slots__ = ()
 
@@ -66,15 +73,15 @@ class AsItCame(Passage):
 
     def held(self, data: bytes) -> bytes:
         """See ``Passage``."""
-        return data
+        return shown_of(self._framing, data)
 
     def body(self, data: bytes) -> bytes:
         """See ``Passage``."""
-        return data
+        return self._framing.without_surplus(data)
 
     def last(self, data: bytes) -> bytes:
         """See ``Passage``."""
-        return data
+        return self._framing.without_surplus(data)
 
     def after_cut(self, event: bytes) -> bytes:
         """See ``Passage``."""

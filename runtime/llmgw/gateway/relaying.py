@@ -92,7 +92,7 @@ class Relay(BodyReceiver):
         self._is_events = manner.is_events
         self._on_end = on_end
         self._passage = passage = _passage(framing, manner)
-        self._is_raw = type(passage) is AsItCame
+        self._is_raw = type(passage) is AsItCame and not framing.has_surplus
         self._begin = self._tail = self._tail_before = b""
         self.events = 0
         self.body_bytes = 0  # of a body that is no stream of events, framing included
@@ -129,6 +129,10 @@ class Relay(BodyReceiver):
             self._follow(data)
         else:
             self._keep(data)
+
+    def on_surplus(self) -> None:
+        """See ``upstream.BodyReceiver``: from now on it does not go on as it comes."""
+        self._is_raw = False
 
     def on_last(self, data: bytes) -> None:
         """See ``upstream.BodyReceiver``."""

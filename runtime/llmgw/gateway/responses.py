@@ -111,8 +111,8 @@ class ResponseHead:
         self.status = self._parser.get_status_code()
         self.keeps_open = self._parser.should_keep_alive()
 
-    def framing(self, *, keeps_payload: bool) -> Framing:
+    def framing(self, *, keeps_payload: bool, tells_surplus: bool = False) -> Framing:
         """A follower for the body that this head announces."""
         if self.is_chunked:
-            return ChunkedFraming(keeps_payload=keeps_payload)
+            return ChunkedFraming(keeps_payload=keeps_payload, tells_surplus=tells_surplus)
         return CloseFraming() if self.length_bytes is None else LengthFraming(self.length_bytes)

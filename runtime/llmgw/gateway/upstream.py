@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final, cast
 
-from llmgw.gateway.framing import Framing, FramingBroken
+from llmgw.gateway.framing import Framing, FramingBroken, Surplus
 from llmgw.gateway.responses import HeadBroken, Heads, ResponseHead
 
 _END_OF_HEAD: Final = b"\r\n\r\n"
@@ -25,6 +25,9 @@ class BodyReceiver:
     def on_body(self, data: bytes) -> None:
         """Bytes of the body in their framing; more will follow."""
         raise NotImplementedError
+
+    def on_surplus(self) -> None:
+        """The framing begins to hold what clients need not see; said before the bytes come."""
 
     def on_last(self, data: bytes) -> None:
         """The last bytes of the body, perhaps none; the connection is given back already."""
@@ -173,6 +176,10 @@ class UpstreamConnection:
                 self._finish(data, taken)
             elif receiver is not None:
                 receiver.on_body(data)
+        except Surplus:
+            if receiver is not None:
+                receiver.on_surplus()
+            self.data_received(data)
         except (FramingBroken, HeadBroken) as error:
             self._fail(str(error))
         except Exception as fault:
@@ -236,7 +243,7 @@ class UpstreamConnection:
             self._fail("the head of the answer is too large")
 
     def _begin_body(self, receiver: Receiver, head: ResponseHead, data: bytes) -> None:
-        self.framing = head.framing(keeps_payload=receiver.wants_payload)
+        self.framing = head.framing(keeps_payload=receiver.wants_payload, tells_surplus=True)
         self._keeps_open = head.keeps_open
         receiver.on_head(head)
         if data:

@@ -46,8 +46,7 @@ async def test_stream_passes_byte_for_byte_wherever_it_is_split(stage):
 
 async def test_stream_passes_byte_for_byte_one_byte_at_a_time(stage):
     engine = await stage.engine()
-    sent = chunk(event("a") + event("b")) + b"2;x=y\r\n: \r\n" + chunk(b"\n\n" + DONE)
-    sent += b"0\r\nX-Trailer: 1\r\n\r\n"
+    sent = chunk(event("a") + event("b")) + chunk(b": ") + chunk(b"\n\n" + DONE) + END
     engine.always(EVENTS, *(sent[n : n + 1] for n in range(len(sent))))
     client = await stage.send(post(ASK))
     assert (await client.answer()).is_complete
@@ -160,6 +159,39 @@ async def test_body_of_a_status_without_a_body_reaches_nobody(stage):
     await client.got(b"\r\n\r\n")
     await engine.until(lambda: not engine.open)
     assert b"hello" not in client.raw
+
+
+SURPLUS = b"0005 ;a=b\r\nhello\r\n5;x\r\nworld\r\n"
+WITH_TRAILER = b"0;z\r\nSet-Cookie: a=b\r\nX-T: 1\r\n\r\n"
+
+
+@pytest.mark.parametrize("begin", [b"", chunk(b"first")], ids=["at once", "later"])
+async def test_what_chunks_carry_beside_the_body_reaches_no_client(stage, begin):
+    """Padding, extensions and trailers: two readers could read them differently."""
+    engine = await stage.engine()
+    sent = begin + SURPLUS + WITH_TRAILER
+    body = (b"first" if begin else b"") + b"helloworld"
+    client = await stage.client()
+    for steps in ((CHUNKED + sent,), (CHUNKED, *(sent[n : n + 1] for n in range(len(sent))))):
+        engine.once(*steps)
+        seen = len(client.raw)
+        client.send(post(ASK))
+        answer = await client.answer()
+        assert (answer.body, answer.is_complete) == (body, True)
+        assert b";" not in client.raw[seen:]
+        assert b"a=b" not in client.raw[seen:]
+    assert engine.connections == 1
+    assert stage.states == {"completed": 2}
+
+
+async def test_trailer_without_an_end_holds_no_client(stage):
+    engine = await stage.engine()
+    engine.always(CHUNKED + chunk(b"all"), b"0\r\n", *[b"X-T: 1\r\n"] * 100, Do.HOLD)
+    client = await stage.send(post(ASK))
+    answer = await client.answer()
+    assert (answer.body, answer.is_complete) == (b"all", False)
+    await engine.aborted()
+    assert b"X-T" not in client.raw
 
 
 async def test_length_besides_chunks_never_reaches_the_client(stage):

@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llmgw.gateway.framing import ChunkedFraming, CloseFraming, FramingBroken, LengthFraming
+from llmgw.gateway.framing import (
+    ChunkedFraming,
+    CloseFraming,
+    FramingBroken,
+    LengthFraming,
+    Surplus,
+)
 
 
 def chunked(*payloads, extension=b"", trailer=b""):
@@ -208,13 +214,74 @@ def test_payload_is_seen_with_its_first_byte_and_not_with_its_size(payloads, ext
 
 @given(payloads=PAYLOADS, extension=STRICT_EXTENSIONS, cut=st.integers(0))
 def test_what_follows_a_cut_never_breaks_what_the_client_has(payloads, extension, cut):
-    """Within an extension too, where nothing may be said."""
+    """Within an extension too."""
     body = chunked(*payloads, extension=extension)
     passed = body[: cut % len(body)]
     framing = ChunkedFraming()
     framing.feed(passed)
-    client = Decoder().feed(passed + framing.after_cut(b"event"))
+    client = Decoder().feed(framing.without_surplus(passed) + framing.after_cut(b"event"))
     assert not client.is_complete
+
+
+@settings(max_examples=100)
+@given(payloads=PAYLOADS, extension=EXTENSIONS, trailer=TRAILERS, data=st.data())
+def test_clients_get_neither_extensions_nor_trailers(payloads, extension, trailer, data):
+    stream = chunked(*payloads, extension=extension, trailer=trailer)
+    framing = ChunkedFraming(tells_surplus=data.draw(st.booleans()))
+    taken, shown = 0, b""
+    while not framing.is_complete:
+        size = data.draw(st.integers(1, len(stream) - taken))
+        read = stream[taken : taken + size]
+        try:
+            taken += framing.feed(read)
+        except Surplus:
+            taken += framing.feed(read)
+        shown += framing.without_surplus(read)
+    assert shown == chunked(*payloads)
+    assert framing.has_surplus == bool(trailer or (extension and payloads))
+
+
+@given(payloads=PAYLOADS, data=st.data())
+def test_padding_of_sizes_does_not_grow_on_the_way(payloads, data):
+    sizes = ["%x", "%015x", "%x    ", "%08x ;a"]
+    stream = b"".join(
+        (data.draw(st.sampled_from(sizes)) % len(one)).encode() + b"\r\n" + one + b"\r\n"
+        for one in payloads
+    )
+    framing = ChunkedFraming()
+    framing.feed(stream + b"000\r\n\r\n")
+    assert framing.without_surplus(stream + b"000\r\n\r\n") == chunked(*payloads)
+
+
+def test_surplus_is_told_once_and_the_same_bytes_are_read_again():
+    framing = ChunkedFraming(tells_surplus=True)
+    framing.feed(b"1\r\na\r\n")
+    with pytest.raises(Surplus):
+        framing.feed(b"1;x\r\nb\r\n")
+    assert framing.feed(b"1;x\r\nb\r\n") == len(b"1;x\r\nb\r\n")
+    framing.feed(b"0;y\r\nX: 1\r\n\r\n")
+    assert framing.is_complete
+
+
+@pytest.mark.parametrize(
+    "reads",
+    [
+        pytest.param([b"X: y\r\n" * 1000], id="in one read"),
+        pytest.param([b"X: y\r\n"] * 1000, id="line by line"),
+        pytest.param([b"X: " + b"y" * 1000 + b"\r\n"] * 60, id="long lines"),
+        pytest.param([b"X"] * 20_000, id="one line"),
+    ],
+)
+def test_trailer_without_an_end_is_refused(reads):
+    with pytest.raises(FramingBroken):
+        feed_all(ChunkedFraming(), b"0\r\n", *reads)
+
+
+@pytest.mark.parametrize("line", [b"5;a\nb", b"5;a\rb", b"5\r;b", b"5;\n"], ids=repr)
+def test_bare_end_of_line_in_an_extension_is_refused(line):
+    for at in range(1, len(line) + 1):
+        with pytest.raises(FramingBroken):
+            feed_all(ChunkedFraming(), line[:at], line[at:] + b"\r\nhello\r\n")
 
 
 @pytest.mark.parametrize("begun", [b"", b"5\r\nhel", b"5\r\nhello\r\n", b"5\r\nhello\r", b"1"])
