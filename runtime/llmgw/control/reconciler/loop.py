@@ -151,6 +151,11 @@ class Reconciler:
         self._last_routes = self.routes.current()
         self._records.let_go(served=_served(self._last_routes))
 
+    def knows_fleet(self) -> bool:
+        """Whether every node that may serve has spoken, or has had the time to, in this term."""
+        is_published = self.routes.current().term == self._rooms.leadership.term()
+        return is_published and self._course.settling.is_over
+
     # What operators say
 
     def set_node_state(self, node_id: str, *, target: NodeTarget, reason: str) -> NodeView:
@@ -178,6 +183,13 @@ class Reconciler:
             raise Unknown(f"the catalog has no model {model!r}")
         self._records.roll(found.name, may_interrupt=may_interrupt)
         return next(view for view in self.models() if view.name == found.name)
+
+    def lift_brake(self) -> bool:
+        """Judge silent nodes as if only few of them were; false where no brake was on."""
+        self._need_lead()
+        was_on = self._course.lift_brake(self._records.cluster, now=self._rooms.clock.monotonic())
+        self.wake()
+        return was_on
 
     def _need_lead(self) -> None:
         if not self._rooms.leadership.is_leader():
@@ -246,7 +258,7 @@ class Reconciler:
             return
         if self._rooms.recorder is not None:
             self._rooms.recorder.record(snapshot, decision, at=at)
-        self._passing.carry_out(decision, now=self._rooms.clock.monotonic)
+        self._passing.carry_out(decision, seen=snapshot.cluster, now=self._rooms.clock.monotonic)
         self._publish()
         self._tally.note(decision, took_s=self._rooms.clock.monotonic() - now)
         if any(isinstance(action, Place) for action in decision.actions):
@@ -342,6 +354,8 @@ class Reconciler:
             term=self._rooms.leadership.term(),
             settling_left_s=self._course.settling_left_s(now=now),
             routes_number=self.routes.current().number,
+            gateways=self._rooms.gateways_apart(),
+            brake=self._course.brake_shown(now=now),
         )
 
 

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from llmgw.control.reconciler.applying import Applier
 from llmgw.control.reconciler.course import Course
 from llmgw.control.reconciler.options import Options
+from llmgw.control.reconciler.outdated import Outdated
 from llmgw.control.reconciler.records import Records
 from llmgw.domain.actions import Action, Decision
 from llmgw.domain.catalog import Catalog
-from llmgw.domain.snapshots import Snapshot
+from llmgw.domain.snapshots import Cluster, Snapshot
 from llmgw.domain.traffic import Traffic
 from llmgw.kit import logs
 
@@ -60,6 +61,7 @@ class Passing:
             catalog=around.catalog,
             cluster=self._records.cluster,
             settling=course.settling,
+            brake=course.brake,
             bounds=self._bounds,
             missing_since=course.missing_since,
             asked=course.asked,
@@ -71,13 +73,20 @@ class Passing:
             seed=around.seed,
         )
 
-    def carry_out(self, decision: Decision, *, now: Callable[[], float]) -> None:
-        """Do what was decided, on the cluster as it is by then; a fault stops its action alone."""
+    def carry_out(self, decision: Decision, *, seen: Cluster, now: Callable[[], float]) -> None:
+        """Do what was decided, on the cluster as it is by then; a fault stops its action alone.
+
+        ``seen`` is the cluster that was decided on; what has changed since is left to another pass.
+        """
         for fault in decision.faults:
             _log.error("decision_fault", error=repr(fault), exc=fault)
         self._course.note(decision)
+        outdated = Outdated(seen=seen, found=self._records.cluster)
         for action in decision.actions:
-            self._apply(action, now=now())
+            if outdated.covers(action, self._records.cluster):
+                _log.info("action_void", action=type(action).__name__, reason=action.reason)
+            else:
+                self._apply(action, now=now())
 
     def _apply(self, action: Action, *, now: float) -> None:
         try:
