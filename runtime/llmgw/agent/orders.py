@@ -101,7 +101,7 @@ class Orders:
         """Start a shard; one that has not ended only reports where it stands."""
         held = self._supervisor.get(spec.shard_id)
         if held is not None and not held.state.is_final:
-            held.tell()
+            held.ordered_again()
             return
         shard = self._supervisor.create(spec)
         shard.tell()

@@ -139,7 +139,10 @@ class SupervisorSettings:
         5.0, "How long a rank without a port must live to count as started.", at_least=0
     )
     rendezvous_timeout: Seconds = setting(
-        300.0, "How long the ranks of one replica may take to find each other.", at_least=1
+        300.0,
+        "How long the ranks of one replica may take to find each other, once the first one has its "
+        "weights; more than the 30 s from one word of its download to the next.",
+        at_least=1,
     )
 
 

@@ -126,7 +126,7 @@ class ForgetFailures:
 
 @dataclass(frozen=True, slots=True)
 class ResendStart:
-    """Send the start of a shard again, of which its node has said nothing."""
+    """Send the start of a shard again: its node has said nothing, or is to wait for longer."""
 
     spec: ShardSpec
     node_id: str

@@ -375,6 +375,19 @@ async def test_a_lone_command_of_another_rank_also_waits_for_the_leader(tmp_path
             await made.until(ShardState.READY)
 
 
+async def test_a_start_that_is_ordered_again_waits_on_for_the_leader(tmp_path):
+    leader = {"leader_addr": "127.0.0.1", "leader_port": free_port()}
+    wanted = spec("wait", rank=1, nnodes=2, **leader)
+    async with parts(tmp_path, rendezvous_timeout=2.0) as made:
+        made.orders.start(wanted)
+        for _ in range(7):
+            await asyncio.sleep(0.4)
+            made.orders.start(wanted)
+        assert set(made.states()) == {"pending"}
+        with socket.create_server(("127.0.0.1", leader["leader_port"])):
+            await made.until(ShardState.READY)
+
+
 async def test_a_sidecar_that_dies_during_the_rendezvous_fails_the_shard_at_once(tmp_path):
     async with parts(tmp_path, rendezvous_timeout=60.0) as made:
         leader = {"leader_addr": "127.0.0.1", "leader_port": free_port()}

@@ -291,6 +291,39 @@ def test_start_is_not_sent_again_when_it_was_heard_or_has_changed(held):
     assert step(held, now=NOW + 10) is None
 
 
+def waiting_for_its_leader(**leader):
+    """Rank 1 waits for rank 0, which is said to fetch unless told otherwise."""
+    held = with_shard(placed(nodes=("n1", "n2")), rank=1, is_reported=True)
+    progress = FetchProgress(source="u", done_bytes=1, total_bytes=10 * GIB)
+    fetches = {"is_reported": True, "fetch": progress, "fetch_rose_at": NOW + 30}
+    return with_shard(held, **{**fetches, "fetch_bytes": 10 * GIB, **leader})
+
+
+def test_ranks_are_told_to_wait_on_while_the_first_one_fetches():
+    held = waiting_for_its_leader()
+    assert step(held, now=NOW + 29) is None
+    action = step(held, now=NOW + 30)
+    assert isinstance(action, ResendStart)
+    assert (action.node_id, action.spec.rank) == ("n2", 1)
+    assert "still fetches" in action.reason
+    again = effects.replica_after(held, action, now=NOW + 30)
+    assert step(again, now=NOW + 59) is None
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        waiting_for_its_leader(fetch=None),
+        waiting_for_its_leader(fetch_rose_at=NOW - 31),
+        waiting_for_its_leader(fetch=None, state=ShardState.LOADING),
+        with_shard(waiting_for_its_leader(), rank=1, state=ShardState.STARTING),
+    ],
+    ids=["nothing-to-fetch", "stalled", "loading", "has-met"],
+)
+def test_nobody_is_told_to_wait_on_for_a_leader_that_does_not_fetch(held):
+    assert step(held, now=NOW + 30) is None
+
+
 def test_start_waits_for_a_stream_before_it_is_sent_again():
     assert step(placed(), now=NOW + 10, is_connected=False) is None
 

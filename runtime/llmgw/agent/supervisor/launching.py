@@ -21,8 +21,26 @@ _DIAL_TIMEOUT_S = 2.0
 Spawn = Callable[[int, Command], Process]
 
 
+class Patience:
+    """How long one start waits for the leader's port; ``renew`` begins the time anew."""
+
+    def __init__(self, *, within_s: float) -> None:
+        """``within_s`` counts from the last renewal."""
+        self.within_s = within_s
+        self._renewed_at = 0.0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is to be expected any more."""
+        return asyncio.get_running_loop().time() - self._renewed_at > self.within_s
+
+    def renew(self) -> None:
+        """Whoever gave the order knows that it takes longer: the leader still fetches."""
+        self._renewed_at = asyncio.get_running_loop().time()
+
+
 async def launch(
-    commands: Sequence[Command], *, spec: ShardSpec, spawn: Spawn, rendezvous_timeout_s: float
+    commands: Sequence[Command], *, spec: ShardSpec, spawn: Spawn, patience: Patience
 ) -> None:
     """Start all; ``EngineFailed`` names the process that could not, and leaves the others running.
 
@@ -33,34 +51,34 @@ async def launch(
     for order, command in enumerate(commands):
         is_last = order == len(commands) - 1
         if command.wait_for_leader_port and spec.rank != 0:
-            await _meet(command, spec=spec, started=started, timeout_s=rendezvous_timeout_s)
+            await _meet(command, spec=spec, started=started, patience=patience)
         try:
             started.append(spawn(order, command))
         except EngineFailed as error:
             role = "" if is_last else "sidecar "
             raise EngineFailed(role + error.message) from error
         if command.wait_for_leader_port and spec.rank == 0 and not is_last:
-            await _meet(command, spec=spec, started=started, timeout_s=rendezvous_timeout_s)
+            await _meet(command, spec=spec, started=started, patience=patience)
 
 
 async def _meet(
-    command: Command, *, spec: ShardSpec, started: Sequence[Process], timeout_s: float
+    command: Command, *, spec: ShardSpec, started: Sequence[Process], patience: Patience
 ) -> None:
     """Until the leader's port accepts; a process that dies meanwhile ends the wait."""
     leader = Address(spec.leader_addr, spec.leader_port)
-    try:
-        async with asyncio.timeout(timeout_s):
-            while not await _accepts(leader):
-                for process in started:
-                    if process.has_ended:
-                        name = process.identity.name
-                        raise EngineFailed(f"sidecar {name} ended before {leader} accepted")
-                await asyncio.sleep(_DIAL_INTERVAL_S)
-    except TimeoutError:
-        raise EngineFailed(
-            f"{command.name}: the leader's port {leader} did not accept within {timeout_s:g} s; "
-            "look at the replica's first shard, and at firewalls between the nodes"
-        ) from None
+    patience.renew()
+    while not await _accepts(leader):
+        for process in started:
+            if process.has_ended:
+                name = process.identity.name
+                raise EngineFailed(f"sidecar {name} ended before {leader} accepted")
+        if patience.is_over:
+            raise EngineFailed(
+                f"{command.name}: the leader's port {leader} did not accept within "
+                f"{patience.within_s:g} s; look at the replica's first shard, and at firewalls "
+                "between the nodes"
+            )
+        await asyncio.sleep(_DIAL_INTERVAL_S)
 
 
 async def _accepts(leader: Address) -> bool:

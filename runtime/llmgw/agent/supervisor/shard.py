@@ -88,6 +88,7 @@ class SupervisedShard:
         )
         self._processes: list[processes.Process] = []
         self._handling = Handling(StopPlan(()), check=None)
+        self._patience = launching.Patience(within_s=around.settings.rendezvous_timeout)
         self._finished = asyncio.Event()
 
     @property
@@ -125,6 +126,11 @@ class SupervisedShard:
         """Report the present state (again); orders may arrive twice."""
         self._standing.tell()
 
+    def ordered_again(self) -> None:
+        """Its start was ordered once more: it says where it stands, and waits on for its leader."""
+        self._patience.renew()
+        self.tell()
+
     def tell_fetch(self, progress: FetchProgress) -> None:
         """Report a download; the state stays PENDING."""
         self._standing.tell_fetch(progress)
@@ -147,7 +153,7 @@ class SupervisedShard:
                 commands,
                 spec=self.spec,
                 spawn=self._spawn,
-                rendezvous_timeout_s=self._around.settings.rendezvous_timeout,
+                patience=self._patience,
             )
         except (EngineFailed, AlreadyHeld, Invalid):
             await ending.everything(self._processes, mark=self._file.mark)

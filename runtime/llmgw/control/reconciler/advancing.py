@@ -24,6 +24,8 @@ _FETCH_BASE_S = 300.0
 _FETCH_S_PER_GIB = 20.0
 _FETCH_MAX_S = 6 * 3600.0
 _FETCH_STALL_S = 60.0
+_RENEW_S = 30.0
+"""How often ranks are told to wait on; well below ``supervisor.rendezvous_timeout``."""
 
 
 class _Cause(enum.Enum):
@@ -113,15 +115,13 @@ def _stop(replica: Replica, snapshot: Snapshot) -> StopShards | Release | None:
     return StopShards(replica.replica_id, tuple(s.shard_id for s in due), reason=reason)
 
 
-def _is_overdue(shard: Shard, snapshot: Snapshot) -> bool:
+def _is_overdue(shard: Shard, snapshot: Snapshot, *, after_s: float | None = None) -> bool:
     """An order was not answered, and its node could hear another one."""
     node = snapshot.cluster.nodes.get(shard.node_id)
     if node is None or not node.is_connected:
         return False
-    return (
-        shard.ordered_at is None
-        or snapshot.now - shard.ordered_at >= snapshot.bounds.resend_after_s
-    )
+    bound_s = snapshot.bounds.resend_after_s if after_s is None else after_s
+    return shard.ordered_at is None or snapshot.now - shard.ordered_at >= bound_s
 
 
 def _finish_drain(replica: Replica, snapshot: Snapshot) -> StopShards | None:
@@ -174,6 +174,27 @@ def _hurry(
         spec = starting.spec_of(replica, shard, model=model, profile=profile)
         if _is_overdue(shard, snapshot) and spec.profile_fp == replica.profile_fp:
             return ResendStart(spec, node_id=shard.node_id, reason="its node has not answered")
+    return _hold_together(replica, snapshot, model=model, profile=profile)
+
+
+def _hold_together(
+    replica: Replica, snapshot: Snapshot, *, model: Model, profile: Profile
+) -> ResendStart | None:
+    """Ranks wait for the first one, and not for ever: they are told while that one still fetches.
+
+    A start that comes again renews their patience.
+    """
+    leader = next((s for s in replica.shards if s.rank == 0), None)
+    is_fetching = leader is not None and leader.fetch is not None
+    if leader is None or not is_fetching or _is_stalled(leader, snapshot.now):
+        return None
+    for shard in replica.shards:
+        waits = shard is not leader and shard.state is ShardState.PENDING and shard.fetch is None
+        spec = starting.spec_of(replica, shard, model=model, profile=profile)
+        is_due = waits and _is_overdue(shard, snapshot, after_s=_RENEW_S)
+        if is_due and spec.profile_fp == replica.profile_fp:
+            reason = f"it waits for {leader.shard_id}, which still fetches"
+            return ResendStart(spec, node_id=shard.node_id, reason=reason)
     return None
 
 
