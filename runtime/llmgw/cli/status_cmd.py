@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from llmgw.cli import figures
+from llmgw.cli import figures, gateways_showing
 from llmgw.cli.asking import Asking, asks
 from llmgw.cli.screens import Column, Row, Screen
 from llmgw.domain.views import ClassTotals, ControlView, StatusView
@@ -25,6 +25,7 @@ def status(asking: Asking) -> None:
         return
     page = answer.value
     _show_counts(asking.screen, page)
+    gateways_showing.show(asking.screen, page.control.gateways)
     _show_cards(asking.screen, page)
     _show_lists(asking.screen, page)
 
@@ -38,6 +39,13 @@ def _show_counts(screen: Screen, page: StatusView) -> None:
             ("REPLICAS", figures.counts(page.replicas_by_state)),
         ]
     )
+    if page.control.brake is not None:
+        brake = page.control.brake
+        screen.line(
+            f"{len(brake.node_ids)} nodes fell silent at once {figures.age(brake.since_s)} ago: "
+            f"none is given up and nothing is placed, for {figures.age(brake.ends_in_s)} at most",
+            style="yellow",
+        )
 
 
 def _control(control: ControlView) -> str:

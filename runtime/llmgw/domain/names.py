@@ -30,6 +30,11 @@ def gateway_certificate(name: str) -> str:
     return f"{GATEWAY_PREFIX}{name}"
 
 
+def is_of_gateway(name: str) -> bool:
+    """Whether a name in a certificate is that of a gateway."""
+    return name.lower().startswith(GATEWAY_PREFIX)
+
+
 def replica_id(*, model: str, token: str) -> str:
     """``llama-9f31c2aa``: a readable part of the model name and a random ``token``."""
     prefix = _NOT_PREFIX.sub("-", model.lower()).strip("-")[:40].strip("-")

@@ -297,6 +297,17 @@ class GatewayView:
 
 
 @dataclass(frozen=True, slots=True)
+class BrakeView:
+    """The brake on a mass loss, while it is on."""
+
+    since_s: float
+    ends_in_s: float
+    """Unless half of its nodes are back before."""
+    node_ids: tuple[str, ...]
+    """Those that fell silent together."""
+
+
+@dataclass(frozen=True, slots=True)
 class ControlView:
     """The control plane itself: who leads, for how long it has run, and whether it places yet."""
 
@@ -308,6 +319,8 @@ class ControlView:
     routes_number: int = 0
     gateways: tuple[GatewayView, ...] = ()
     """Those on other hosts."""
+    brake: BrakeView | None = None
+    """While many nodes are silent at once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ def pack_answer(answer: ReportAnswer) -> pb.ReportAnswer:
         evidence=(
             pb.Evidence(
                 endpoint_id=one.endpoint_id,
-                looked_ago_ms=_ms(one.looked_ago_s),
+                looked_ago_ms=_age(one.looked_ago_s),
                 worked_ago_ms=_ms(one.worked_ago_s),
             )
             for one in answer.evidence
@@ -86,5 +86,9 @@ def unpack_answer(answer: pb.ReportAnswer) -> ReportAnswer:
 
 
 def _ms(age_s: float | None) -> int | None:
-    """An age in milliseconds; the clock may have been read a little too early for zero."""
-    return None if age_s is None else max(0, round(age_s * 1000))
+    return None if age_s is None else _age(age_s)
+
+
+def _age(age_s: float) -> int:
+    """In milliseconds; a clock that was read a little too early makes less than nothing."""
+    return max(0, round(age_s * 1000))

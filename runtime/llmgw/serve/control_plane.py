@@ -30,6 +30,7 @@ from llmgw.serve import fleet_metrics, holders
 from llmgw.serve.audit_log import AuditLog
 from llmgw.serve.bundling import SupportBundle
 from llmgw.serve.kept import Kept
+from llmgw.serve.remote_gateways import RemoteGateways
 
 
 class ControlPlane:
@@ -57,12 +58,14 @@ class ControlPlane:
         dispatcher = Dispatcher(connections=connections, leadership=leadership, questions=questions)
         turned_away = TurnedAway(clock=clock)
         self._journal = _journal(settings)
+        self._apart = apart = RemoteGateways(self._table, clock=clock)
         rooms = Rooms(
             catalog=LiveCatalog(catalog_rules.build(settings.models)),
             dispatcher=dispatcher,
             leadership=leadership,
             clock=clock,
             recorder=self._journal,
+            gateways_apart=apart.views,
         )
         self.reconciler = Reconciler(
             rooms,
@@ -92,8 +95,19 @@ class ControlPlane:
             streams=Streams(connections, questions, turned_away),
             must_identify=self.has_tls,
         )
+        for_gateways = apart.served(
+            self.routes,
+            leadership=leadership,
+            knows_fleet=self.reconciler.knows_fleet,
+            must_identify=self.has_tls,
+            turned_away=turned_away,
+        )
         self._listener = Listener(
-            service, connections=connections, address=settings.agent_listen, tls=tls
+            service,
+            connections=connections,
+            address=settings.agent_listen,
+            tls=tls,
+            guests=[for_gateways],
         )
         self._tasks = Tasks(owner="control")
         if elector is not None:
@@ -115,7 +129,10 @@ class ControlPlane:
 
     def join(self, gateways: Gateways) -> Callable[[], None]:
         """Hear what the gateways see, until what is returned is called."""
-        return self.reconciler.join(gateways)
+        return self.reconciler.join(self._apart.beside(gateways))
+
+    def _table(self) -> RouteTable:
+        return self.routes.current()
 
     async def metrics_page(self) -> str:
         """The fleet's figures of this moment, as Prometheus reads them."""
@@ -148,7 +165,9 @@ class ControlPlane:
     def _stands(self, standing: Standing) -> None:
         """A lapsed leader keeps its streams and routes; a deposed one sends its agents away."""
         if standing is Standing.STANDBY:
-            self._connections.end_all(Standby("this control plane is a standby; another one leads"))
+            reason = Standby("this control plane is a standby; another one leads")
+            self._connections.end_all(reason)
+            self._apart.stand_by(reason)
             self.reconciler.stand_by()
         self.reconciler.wake()
 

@@ -29,6 +29,7 @@ PAIRS = [
     (placement.ChosenPlacementOut, views.ChosenPlacement),
     (placement.PlacementOut, views.PlacementView),
     (status.ControlOut, views.ControlView),
+    (status.GatewayOut, views.GatewayView),
     (status.ClassTotalsOut, views.ClassTotals),
     (status.FabricTotalsOut, views.FabricTotals),
     (status.UnplacedOut, views.Unplaced),

@@ -13,7 +13,7 @@ from llmgw.domain import summaries
 from llmgw.domain.nodes import EngineInstall, InstallState, Storage
 from llmgw.domain.replicas import ShardState
 from llmgw.domain.traffic import EndpointTraffic, Traffic
-from llmgw.domain.views import ControlView
+from llmgw.domain.views import ControlView, GatewayView
 from tests.fakes import clusters, stirred
 from tests.fakes.random_clusters import Dice
 
@@ -134,6 +134,14 @@ def test_an_edited_profile_is_stale():
     after = replace(snapshot, catalog=clusters.snapshot(edited).catalog)
     assert [*named(figures(snapshot), "llmgw_replica_stale_profile").values()] == [0]
     assert [*named(figures(after), "llmgw_replica_stale_profile").values()] == [1]
+
+
+def test_gateways_on_other_hosts_are_counted_by_name():
+    heard = GatewayView("gw01", "10.0.0.5", "1", is_connected=True, is_current=True, heard_s=0.1)
+    silent = replace(heard, name="gw02", is_connected=False)
+    control = replace(LEADS, gateways=(heard, silent))
+    found = figures(of_node(clusters.model("m")), control=control)
+    assert named(found, "llmgw_gateway_connected") == {("gw01",): 1, ("gw02",): 0}
 
 
 def test_a_standby_tells_of_itself_alone():

@@ -7,6 +7,28 @@ from pydantic import Field
 from llmgw.api.schemas.from_view import FromView
 
 
+class BrakeOut(FromView):
+    """The brake on a mass loss: nobody is given up for silence, and nothing is placed."""
+
+    since_s: float
+    ends_in_s: float = Field(description="Unless half of its nodes are back before.")
+    node_ids: tuple[str, ...] = Field(description="Nodes that fell silent together.")
+
+
+class GatewayOut(FromView):
+    """A gateway on another host."""
+
+    name: str
+    peer: str
+    version: str
+    is_connected: bool = Field(description="It watches, and has told lately what it sees.")
+    is_current: bool = Field(description="It serves the table that was published last.")
+    heard_s: float = Field(description="Since it last told what it sees.")
+    term: int | None
+    number: int | None = Field(description="Of the table that all its workers serve.")
+    workers: int | None
+
+
 class ControlOut(FromView):
     """The control plane itself."""
 
@@ -15,7 +37,9 @@ class ControlOut(FromView):
     is_leader: bool
     term: int
     settling_left_s: float | None = Field(description="Until then nothing new is placed.")
+    brake: BrakeOut | None = Field(description="Null while it is off.")
     routes_number: int = Field(description="Rises with each change of what the gateway routes to.")
+    gateways: tuple[GatewayOut, ...] = Field(description="Those on other hosts.")
 
 
 class ClassTotalsOut(FromView):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
+
+from grpc import aio
 
 from llmgw.control.agents.connections import Connections
 from llmgw.control.agents.service import AgentService
-from llmgw.errors import Unavailable
+from llmgw.errors import LlmgwError, Unavailable
 from llmgw.kit import logs
 from llmgw.kit.clock import Clock, SystemClock
 from llmgw.rpc import certificates, channels
@@ -15,6 +19,18 @@ from llmgw.rpc.v1 import agent_pb2_grpc
 _GRACE_S = 1.0
 
 _log = logs.get(__name__)
+
+
+class Guest(Protocol):
+    """Another service on this port."""
+
+    def join(self, server: aio.Server) -> None:
+        """Be served, from before the port opens."""
+        ...
+
+    def end_all(self, reason: LlmgwError) -> None:
+        """End every call that is under way."""
+        ...
 
 
 class Listener:
@@ -28,6 +44,7 @@ class Listener:
         address: str,
         tls: channels.TlsFiles | None,
         clock: Clock | None = None,
+        guests: Sequence[Guest] = (),
     ) -> None:
         """Plaintext without ``tls``; whether that may be is decided by who makes this."""
         self._clock = clock or SystemClock()
@@ -35,7 +52,10 @@ class Listener:
         self._address = address
         self._tls = tls
         self._server = channels.make_server()
+        self._guests = guests
         agent_pb2_grpc.add_AgentServiceServicer_to_server(service, self._server)
+        for guest in guests:
+            guest.join(self._server)
 
     async def start(self) -> int:
         """Listen; the port, which differs from the address's when that was 0. May raise."""
@@ -47,7 +67,10 @@ class Listener:
 
     async def close(self) -> None:
         """Tell every agent, so that it comes back soon, and stop within about a second."""
-        self._connections.end_all(Unavailable("this control plane is stopping"))
+        reason = Unavailable("this control plane is stopping")
+        self._connections.end_all(reason)
+        for guest in self._guests:
+            guest.end_all(reason)
         await self._server.stop(_GRACE_S)
 
     def _check_own_pair(self) -> None:

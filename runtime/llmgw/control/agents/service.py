@@ -20,7 +20,7 @@ from llmgw.control.agents.fleet_ports import FleetEvents, Leadership
 from llmgw.control.agents.logs import LogQuestions
 from llmgw.control.agents.turned_away import Caller, TurnedAway
 from llmgw.control.agents.voice import Voice
-from llmgw.domain.names import NODE_NAME
+from llmgw.domain import names
 from llmgw.errors import (
     DeadlinePassed,
     IdentityMismatch,
@@ -123,11 +123,16 @@ class AgentService(agent_pb2_grpc.AgentServiceServicer):
             ) from error
         if not isinstance(message, pb.AgentMessage) or message.WhichOneof("kind") != "register":
             raise Invalid("the first message of a stream must be a registration")
-        if not NODE_NAME.fullmatch(message.register.node_id):
+        if not names.NODE_NAME.fullmatch(message.register.node_id):
             raise Invalid(f"{message.register.node_id!r} is no node id")
         return message.register
 
     def _check_identity(self, caller: Caller) -> None:
+        for name in (caller.common_name, caller.node_id):
+            if names.is_of_gateway(name):
+                raise IdentityMismatch(
+                    f"{name!r} names a gateway, which may watch routes and cannot be a node"
+                )
         if caller.common_name and caller.common_name != caller.node_id:
             raise IdentityMismatch(
                 f"certificate CN {caller.common_name!r} does not match node id {caller.node_id!r}"

@@ -107,11 +107,13 @@ class Sightings:
         self._used_at.clear()
         self._known_since = None
 
-    def joined(self, local: Traffic | None) -> Traffic:
+    def joined(self, local: Traffic) -> Traffic:
         """What all gateways know together, those of this host included."""
         now = self._clock.monotonic()
         self._forget(now)
-        told = [] if local is None else [local]
+        if not self._known and not self._used_at:
+            return local
+        told = [local]
         past = {name: EndpointTraffic(0, last_used_at=at) for name, at in self._used_at.items()}
         told.append(Traffic(past, has_latest_table=True))
         told += [self._traffic(known, now=now) for known in self._known.values()]

@@ -31,6 +31,12 @@ OF_LEADER = (
     ),
     Family("llmgw_node_last_seen_seconds", _G, "Since a node last spoke.", ("node",)),
     Family("llmgw_agent_streams", _G, "Agents that are connected."),
+    Family(
+        "llmgw_gateway_connected",
+        _G,
+        "Gateways on other hosts: 1 for one that is heard, 0 for one that may come back.",
+        ("gateway",),
+    ),
     Family("llmgw_node_disk_free_bytes", _G, "Free on a node's own filesystems.", ("node",)),
     Family("llmgw_node_disk_total_bytes", _G, "Size of a node's own filesystems.", ("node",)),
     Family("llmgw_node_memory_total_bytes", _G, "Memory of a node.", ("node",)),
@@ -72,6 +78,11 @@ OF_LEADER = (
         _OF_REPLICA,
     ),
     # Passes
+    Family(
+        "llmgw_brake_active",
+        _G,
+        "1 while many nodes are silent at once: none is given up and nothing is placed.",
+    ),
     Family("llmgw_pass_seconds", _H, "How long passes took.", (), PASS_EDGES_S),
     Family("llmgw_pass_actions_total", _C, "What passes did.", ("action",)),
     Family("llmgw_evictions_total", _C, "Replicas that went to make room for another model."),

@@ -25,10 +25,13 @@ def of(snapshot: Snapshot, *, control: ControlView) -> Iterator[Sample]:
         yield Sample("llmgw_leader_term", (), control.term)
     if not control.is_leader:
         return
+    yield Sample("llmgw_brake_active", (), float(snapshot.brake.is_on))
     nodes, replicas = showing.nodes(snapshot), showing.replicas(snapshot)
     models = showing.models(snapshot, refusals={})
     status = summaries.summarise(control=control, nodes=nodes, models=models, replicas=replicas)
     yield Sample("llmgw_agent_streams", (), sum(node.is_connected for node in nodes))
+    for gateway in control.gateways:
+        yield Sample("llmgw_gateway_connected", (gateway.name,), float(gateway.is_connected))
     for node in nodes:
         yield from _of_node(node)
     yield from _of_links(snapshot)

@@ -11,6 +11,7 @@ from llmgw.domain.catalog import Catalog
 from llmgw.domain.replicas import ShardSpec
 from llmgw.domain.snapshots import Snapshot
 from llmgw.domain.traffic import Traffic
+from llmgw.domain.views import GatewayView
 from llmgw.kit.clock import Clock
 
 
@@ -81,12 +82,21 @@ class Recorder(Protocol):
         ...
 
 
+def none_apart() -> tuple[GatewayView, ...]:
+    """No gateways on other hosts."""
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Rooms:
-    """All that surrounds the reconciler; without ``recorder`` passes are not kept."""
+    """All that surrounds the reconciler; without ``recorder`` passes are not kept.
+
+    ``gateways_apart`` are those on other hosts, as people are shown them.
+    """
 
     catalog: CatalogSource
     dispatcher: Dispatcher
     leadership: Leadership
     clock: Clock
     recorder: Recorder | None = None
+    gateways_apart: Callable[[], tuple[GatewayView, ...]] = none_apart
