@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from llmgw.control.reconciler import adopting, effects
+from llmgw.control.inventory import claims
+from llmgw.control.reconciler import adopting, effects, wanting
 from llmgw.control.reconciler.deciding import decide
 from llmgw.domain import catalog_rules
-from llmgw.domain.actions import MarkFailed, Place, Release
+from llmgw.domain.actions import MarkFailed, Place, Release, StopShards
 from llmgw.domain.replicas import ReplicaState, ShardState, Stray
 from tests.fakes import clusters
 from tests.fakes.clusters import NOW
@@ -249,9 +250,47 @@ def test_engine_that_was_told_to_end_is_never_taken_back():
     assert after.cluster.replicas == {}
 
 
-def test_engine_that_was_being_drained_is_not_adopted():
-    after = adopt(nodes(), clusters.running(state=ShardState.DRAINING))
-    assert set(after.unclaimed) == {"m-1.0"}
+@pytest.mark.parametrize("models", [(MODEL,), ()], ids=["still-wanted", "gone"])
+def test_engine_that_was_being_drained_ends_what_it_does_and_serves_nobody_new(models):
+    """A control plane that restarts in the middle of a drain cuts no request."""
+    after = adopt(nodes(), clusters.running(state=ShardState.DRAINING), models=models)
+    assert after.unclaimed == {}
+    leaving = after.cluster.replicas["m-1"]
+    assert leaving.state is ReplicaState.DRAINING
+    assert wanting.counting([leaving]) == {}
+    at_work = {"m-1": 3}
+    early = clusters.snapshot(*models, on=after.cluster, draining_inflight=at_work)
+    assert StopShards not in [type(a) for a in decide(early).actions]
+    done = clusters.snapshot(*models, on=after.cluster, draining_inflight={"m-1": 0})
+    assert decide(done).actions[0] == StopShards(
+        "m-1", ("m-1.0",), reason="it was being drained when its node registered"
+    )
+    late = clusters.snapshot(*models, on=clusters.heard(after.cluster, now=NOW + 61), now=NOW + 61)
+    assert StopShards in [type(a) for a in decide(late).actions]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_half_that_was_being_drained_takes_its_sibling_along(first):
+    """The order to drain may have reached only one of the nodes."""
+    states = {0: ShardState.READY, 1: ShardState.DRAINING}
+    one = adopt(nodes(), half(first, state=states[first]), node_id=f"n{first + 1}").cluster
+    second = 1 - first
+    both = adopt(one, half(second, state=states[second]), node_id=f"n{second + 1}")
+    assert both.unclaimed == {}
+    leaving = both.cluster.replicas["m-1"]
+    assert (leaving.state, len(leaving.shards)) == (ReplicaState.DRAINING, 2)
+    late = clusters.heard(both.cluster, now=NOW + 61)
+    (stop, *_) = decide(clusters.snapshot(MODEL, on=late, now=NOW + 61)).actions
+    assert stop.shard_ids == ("m-1.0", "m-1.1")
+
+
+def test_an_adopted_download_is_promised_its_space_again():
+    downloading = clusters.running(state=ShardState.PENDING)
+    model = clusters.model("m", clusters.profile(min_disk_gb=20))
+    on = adopt(nodes(), downloading, models=(model,)).cluster
+    assert claims.by_node(on, now=NOW)["n1"].disk_gb == 20
+    ready = adopt(nodes(), clusters.running(), models=(model,)).cluster
+    assert claims.by_node(ready, now=NOW)["n1"].disk_gb == 0
 
 
 @pytest.mark.parametrize(

@@ -170,11 +170,10 @@ class _Taking:
         fresh = [part for part in parts if part.rank not in ranks]
         self._disown([p for p in parts if p.rank in ranks], "another node runs the same rank")
         shards = (*replica.shards, *(self._shard(part) for part in fresh))
-        self._put(
-            reporting.stamped(
-                replace(replica, shards=tuple(sorted(shards, key=lambda s: s.rank))), now=self._now
-            )
-        )
+        whole = replace(replica, shards=tuple(sorted(shards, key=lambda s: s.rank)))
+        if _is_draining(fresh) and whole.drain_since_at is None:
+            whole = self._leaving(whole)
+        self._put(reporting.stamped(whole, now=self._now))
         self._adopted.extend(part.shard_id for part in fresh)
 
     def _build(self, replica_id: str, parts: Sequence[RunningShard]) -> None:
@@ -182,10 +181,12 @@ class _Taking:
             return
         model = self._catalog.models.get(parts[0].model)
         profile = None if model is None else model.profile(parts[0].profile)
-        if profile is None:
+        if _is_draining(parts):
+            # Somebody decided that it goes, and it may still have requests to end.
+            self._put(self._leaving(self._replica(replica_id, parts, profile)))
+            self._adopted.extend(part.shard_id for part in parts)
+        elif profile is None:
             self._disown(parts, f"{parts[0].model}/{parts[0].profile} is not in the catalog")
-        elif any(part.state is ShardState.DRAINING for part in parts):
-            self._disown(parts, "it was being drained")
         elif (holder := self._holder(parts)) is not None and not self._yields(holder, parts):
             self._disown(parts, f"{holder.replica_id} holds its card or port")
         else:
@@ -194,9 +195,20 @@ class _Taking:
             self._put(self._replica(replica_id, parts, profile))
             self._adopted.extend(part.shard_id for part in parts)
 
-    def _replica(self, replica_id: str, parts: Sequence[RunningShard], profile: Profile) -> Replica:
+    def _leaving(self, replica: Replica) -> Replica:
+        """The replica as one that serves no new request: it was being drained when it was found."""
+        return replace(
+            replica,
+            ready_at=self._now if replica.ready_at is None else replica.ready_at,
+            drain_since_at=self._now,
+            drain_reason="it was being drained when its node registered",
+        )
+
+    def _replica(
+        self, replica_id: str, parts: Sequence[RunningShard], profile: Profile | None
+    ) -> Replica:
         first = parts[0]
-        want = first.nnodes or profile.nodes
+        want = first.nnodes or (1 if profile is None else profile.nodes)
         was_served = replica_id in self._served
         built = Replica(
             replica_id=replica_id,
@@ -205,10 +217,11 @@ class _Taking:
             shards=tuple(sorted(map(self._shard, parts), key=lambda s: s.rank)),
             want_shards=want,
             profile_fp=first.profile_fp,
-            engine=profile.engine,
+            engine="" if profile is None else profile.engine,
             pool=first.pool,
             fabric=first.fabric,
-            memory_claim_gb=profile.min_memory_gb,
+            memory_claim_gb=0.0 if profile is None else profile.min_memory_gb,
+            disk_claim_gb=0.0 if profile is None else profile.min_disk_gb,
             leader_addr=self._leader_addr(parts),
             created_at=self._now,
             # Published before: it has been ready, its agent only looks at it again.
@@ -265,6 +278,10 @@ class _Taking:
     def _put(self, replica: Replica) -> None:
         replicas = {**self._cluster.replicas, replica.replica_id: replica}
         self._cluster = replace(self._cluster, replicas=replicas)
+
+
+def _is_draining(group: Sequence[RunningShard]) -> bool:
+    return any(shard.state is ShardState.DRAINING for shard in group)
 
 
 def _is_ready(group: Sequence[RunningShard]) -> bool:
