@@ -18,7 +18,7 @@ from llmgw.gateway.replies import Code, Refusal
 
 _END_OF_HEAD: Final = b"\r\n\r\n"
 _FRAMING_ALLOWANCE: Final = 2
-"""Chunk sizes and trailers may make a chunked body this many times as long on the wire."""
+"""Chunk sizes may make a chunked body this many times as long on the wire, at any moment."""
 
 _NOBODYS: Final = httptools.HttpRequestParser(object())
 
@@ -37,7 +37,6 @@ class RequestReader:
         "_is_in_head",
         "_limits",
         "_most_bytes",
-        "_most_message_bytes",
         "_now",
         "_parser",
         "_target",
@@ -54,13 +53,10 @@ class RequestReader:
         self._budget = budget
         self._now = now
         self._parser = httptools.HttpRequestParser(self)
-        self._most_message_bytes = (
-            limits.max_header_bytes + _FRAMING_ALLOWANCE * limits.max_body_bytes
-        )
         self._most_bytes = limits.max_header_bytes
         self._fed_bytes = 0  # of the head, then of the body
         self._target = b""
-        self._fields: dict[bytes, bytes] = {}
+        self._fields: dict[bytes, bytes] | None = None  # of a head; nobody reads a trailer
         self._is_in_head = True
         self.begun: Exchange | None = None
         self.complete: list[Exchange] = []
@@ -101,6 +97,8 @@ class RequestReader:
     def on_header(self, name: bytes, value: bytes) -> None:
         """A field of the head, or of a trailer."""
         fields = self._fields
+        if fields is None:
+            return
         name = name.lower()
         fields[name] = value if name not in fields else fields[name] + b", " + value
 
@@ -110,9 +108,8 @@ class RequestReader:
         if exchange is None:
             return
         self._is_in_head = False
-        self._fields = {}  # of a trailer, which nobody reads
+        self._fields = None
         self._fed_bytes = 0
-        self._most_bytes = self._most_message_bytes
         parser, target = self._parser, self._target
         exchange.method = parser.get_method()
         version = parser.get_http_version()
@@ -173,11 +170,18 @@ class RequestReader:
 
     def _is_within_bounds(self, data: bytes) -> bool:
         """Whether a read past the bound is legal: it may hold more than the bounded head."""
+        before = self._fed_bytes - len(data)
+        allowed = self._limits.max_header_bytes
         if not self._is_in_head:
-            self._refuse(Code.BODY_TOO_LARGE)
-            return False
+            # Of what was read before, the body is known: a trailer or extension has no end else.
+            payload = self.begun.body_bytes if self.begun is not None else 0
+            if before > allowed + _FRAMING_ALLOWANCE * payload:
+                self._refuse(Code.BODY_TOO_LARGE)
+                return False
+            self._most_bytes = self._fed_bytes + allowed
+            return True
         end = data.find(_END_OF_HEAD)
-        if end < 0 or self._fed_bytes - len(data) + end > self._limits.max_header_bytes:
+        if end < 0 or before + end > allowed:
             self._refuse(Code.HEADERS_TOO_LARGE)
             return False
         return True

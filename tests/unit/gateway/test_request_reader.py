@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 
 import pytest
 from hypothesis import given, settings
@@ -129,6 +130,37 @@ def test_trailer_of_a_body_changes_nothing_of_the_request():
     [request] = reading.complete
     assert (request.body, request.headers[b"host"]) == (b"hi", b"h")
     assert b"x-sum" not in request.headers
+
+
+@pytest.mark.parametrize(
+    "surplus",
+    [
+        pytest.param(b"0\r\n" + b"X-Sum: 9\r\n" * 100_000, id="one field again and again"),
+        pytest.param(b"0\r\n" + b"".join(b"X%d: 9\r\n" % n for n in range(100_000)), id="fields"),
+        pytest.param(b"0\r\nX: " + b"y" * 1_000_000, id="one field without an end"),
+        pytest.param(b"1;" + b"y" * 1_000_000, id="one extension without an end"),
+        pytest.param(b"1;%b\r\nx\r\n" % (b"y" * 200) * 5000, id="extensions"),
+    ],
+)
+def test_what_a_body_carries_beside_itself_is_bounded_and_not_kept(surplus):
+    """Whatever its own length may be: such fields were joined, each time all of them anew."""
+    head = b"POST /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+    reading = feed(reader(), head + b"2\r\nhi\r\n")
+    reads = [surplus[n : n + 16_384] for n in range(0, len(surplus), 16_384)]
+    tracemalloc.start()
+    feed(reading, *reads)
+    _, most_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert reading.refusal.status == 413
+    assert most_bytes < 300_000
+
+
+def test_long_body_in_small_chunks_is_read():
+    head = b"POST /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+    body = b"x" * 1_000_000
+    sent = chunked(body, 16)
+    reading = feed(reader(), head, *[sent[n : n + 16_384] for n in range(0, len(sent), 16_384)])
+    assert [one.body for one in reading.complete] == [body]
 
 
 @pytest.mark.parametrize("piece", [1, 7, 4096])
