@@ -36,7 +36,7 @@ def check(ctx: click.Context, *, file: Path, role: str | None, is_json: bool) ->
     """
     found = Role(role) if role else roles.guess(file)
     if found is None and file.is_file():
-        raise Invalid(f"{file} could be for a server or for an agent: say which with --role")
+        raise Invalid(f"{file} could be for a server, an agent or a gateway: say which with --role")
     checked = found or Role.SERVER
     try:
         checked.load(file, environ=sources.environment())
@@ -61,7 +61,7 @@ def show_reference(*, is_of_metrics: bool) -> None:
     click.echo(page, nl=False)
 
 
-_NAMES = {Role.SERVER: "a server", Role.AGENT: "an agent"}
+_NAMES = {Role.SERVER: "a server", Role.AGENT: "an agent", Role.GATEWAY: "a gateway"}
 
 
 def _document(file: Path, *, role: Role, problems: list[dict[str, str]]) -> None:

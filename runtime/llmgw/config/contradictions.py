@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from llmgw.config.carrying import RouterSettings
+from llmgw.config.entering import AdmissionSettings
+from llmgw.config.gateway_host import GatewayHostSettings
 from llmgw.config.settings import AgentSettings, ServerSettings
 from llmgw.domain import names
 from llmgw.kit import addresses, units
@@ -29,10 +32,11 @@ def server(settings: ServerSettings) -> Iterator[Contradiction]:
     """Every contradiction in the settings of a server."""
     yield from _silence(settings)
     yield from _backoffs(settings)
-    yield from _bands(settings)
+    yield from _breaker(settings.router)
+    yield from _bands(settings.admission)
     yield from _expected_nodes(settings)
     yield from _leader(settings)
-    yield from _listeners(settings)
+    yield from _apart(settings, ("listen", "admin_listen", "agent_listen", "metrics_listen"))
     yield from _agent_port(settings)
     yield from _endpoints(settings)
 
@@ -41,6 +45,12 @@ def agent(settings: AgentSettings) -> Iterator[Contradiction]:
     """Every contradiction in the settings of an agent; the addresses of servers apart."""
     if settings.node_id and not names.NODE_NAME.fullmatch(settings.node_id):
         yield Contradiction(("node_id",), f"{settings.node_id!r} {_NO_NODE}")
+    if names.is_of_gateway(settings.node_id):
+        yield Contradiction(
+            ("node_id",),
+            f"{settings.node_id!r} is how the certificate of a gateway is called: give the node "
+            "another name",
+        )
     yield from _ordered(
         "reconnect_max", settings.reconnect_max, "reconnect_base", settings.reconnect_base
     )
@@ -48,6 +58,22 @@ def agent(settings: AgentSettings) -> Iterator[Contradiction]:
         yield Contradiction(("fabrics",), f"the name {double!r} is used more than once")
     for double in _doubles(hca for fabric in settings.fabrics for hca in set(fabric.hcas)):
         yield Contradiction(("fabrics",), f"the adapter {double!r} is in more than one fabric")
+
+
+def gateway(settings: GatewayHostSettings) -> Iterator[Contradiction]:
+    """Every contradiction in the settings of a gateway; the addresses of servers apart."""
+    if settings.name and not names.NODE_NAME.fullmatch(names.gateway_certificate(settings.name)):
+        yield Contradiction(
+            ("name",),
+            f"{settings.name!r} is no name of a gateway: letters, digits, dots and dashes, "
+            f"at most {63 - len(names.GATEWAY_PREFIX)}, no dash at an end",
+        )
+    yield from _ordered(
+        "reconnect_max", settings.reconnect_max, "reconnect_base", settings.reconnect_base
+    )
+    yield from _breaker(settings.router)
+    yield from _bands(settings.admission)
+    yield from _apart(settings, ("listen", "admin_listen", "metrics_listen"))
 
 
 def _silence(settings: ServerSettings) -> Iterator[Contradiction]:
@@ -61,17 +87,20 @@ def _silence(settings: ServerSettings) -> Iterator[Contradiction]:
 
 
 def _backoffs(settings: ServerSettings) -> Iterator[Contradiction]:
-    control, breaker = settings.control, settings.router.breaker
+    control = settings.control
     yield from _ordered(
         "control.max_backoff", control.max_backoff, "control.base_backoff", control.base_backoff
     )
+
+
+def _breaker(router: RouterSettings) -> Iterator[Contradiction]:
+    breaker = router.breaker
     yield from _ordered(
         "router.breaker.open_max_s", breaker.open_max_s, "router.breaker.open_s", breaker.open_s
     )
 
 
-def _bands(settings: ServerSettings) -> Iterator[Contradiction]:
-    admission = settings.admission
+def _bands(admission: AdmissionSettings) -> Iterator[Contradiction]:
     names_of_bands = [band.name for band in admission.bands]
     for double in _doubles(names_of_bands):
         yield Contradiction(("admission.bands",), f"the name {double!r} is used more than once")
@@ -105,8 +134,10 @@ def _leader(settings: ServerSettings) -> Iterator[Contradiction]:
         )
 
 
-def _listeners(settings: ServerSettings) -> Iterator[Contradiction]:
-    keys = ("listen", "admin_listen", "agent_listen", "metrics_listen")
+def _apart(
+    settings: ServerSettings | GatewayHostSettings, keys: Sequence[str]
+) -> Iterator[Contradiction]:
+    """No port of these is another's."""
     ports = [key for key in keys if getattr(settings, key) is not None]
     for place, later in enumerate(ports):
         for earlier in ports[:place]:

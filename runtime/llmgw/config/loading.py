@@ -13,13 +13,14 @@ from typing import Any, TypeVar
 
 from llmgw.config import contradictions, legality, servers, shape, sources
 from llmgw.config.contradictions import Contradiction
+from llmgw.config.gateway_host import GatewayHostSettings
 from llmgw.config.reading import Reading
 from llmgw.config.settings import AgentSettings, ServerSettings
 from llmgw.domain import definitions, names
 from llmgw.domain.catalog import Model
 from llmgw.errors import Problem, SettingsInvalid
 
-_T = TypeVar("_T", ServerSettings, AgentSettings)
+_T = TypeVar("_T", ServerSettings, GatewayHostSettings, AgentSettings)
 _Check = Callable[[_T], Iterator[Contradiction]]
 
 NOT_SETTINGS = frozenset({"LLMGW_CTL_URL"})
@@ -53,6 +54,23 @@ def load_server(
     settings = _read(ServerSettings, tree, problems=problems, check=contradictions.server)
     _refuse(path, problems)
     return settings
+
+
+def load_gateway(
+    path: Path | None,
+    *,
+    environ: Mapping[str, str],
+    overrides: Mapping[str, object] | None = None,
+    defaults: Mapping[str, object] | None = None,
+) -> GatewayHostSettings:
+    """The settings of a gateway, made whole: its name, every server with its scheme.
+
+    Raises ``SettingsInvalid`` with every mistake.
+    """
+    tree, problems = _gathered(path, environ, overrides, defaults, kind=GatewayHostSettings)
+    settings = _read(GatewayHostSettings, tree, problems=problems, check=_gateway_contradictions)
+    _refuse(path, problems)
+    return _gateway_made_whole(settings, hostname=socket.gethostname())
 
 
 def load_agent(
@@ -98,7 +116,8 @@ def _add_environment(
 ) -> list[Problem]:
     """Write variables into the tree; one that names a setting of the other role is left alone."""
     ours = list(shape.paths(kind))
-    known = {*shape.paths(ServerSettings), *shape.paths(AgentSettings)}
+    roles = (ServerSettings, GatewayHostSettings, AgentSettings)
+    known = {path for role in roles for path in shape.paths(role)}
     problems = []
     for key_path, text in sources.from_environment(environ).items():
         if key_path in ours:
@@ -147,6 +166,11 @@ def _touches(path: str, mistaken: str) -> bool:
     return mistaken in {"", path} or mistaken.startswith((f"{path}.", f"{path}["))
 
 
+def _gateway_contradictions(settings: GatewayHostSettings) -> Iterator[Contradiction]:
+    yield from servers.contradictions(settings)
+    yield from contradictions.gateway(settings)
+
+
 def _agent_contradictions(settings: AgentSettings) -> Iterator[Contradiction]:
     yield from servers.contradictions(settings)
     yield from contradictions.agent(settings)
@@ -156,6 +180,17 @@ def _unjoined_contradictions(settings: AgentSettings) -> Iterator[Contradiction]
     if settings.server or settings.servers:
         yield from servers.contradictions(settings)
     yield from contradictions.agent(settings)
+
+
+def _gateway_made_whole(settings: GatewayHostSettings, *, hostname: str) -> GatewayHostSettings:
+    certificate = names.gateway_certificate(hostname)
+    if not settings.name and not names.NODE_NAME.fullmatch(certificate):
+        message = f"is required, for the hostname {hostname!r} cannot be the name of a gateway"
+        raise SettingsInvalid("the settings: 1 mistake", [Problem("name", message)])
+    found = servers.listed(settings)
+    return dataclasses.replace(
+        settings, name=settings.name or hostname, server=found[0], servers=found
+    )
 
 
 def _made_whole(settings: AgentSettings, *, hostname: str) -> AgentSettings:

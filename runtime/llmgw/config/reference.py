@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from llmgw.config import shape
 from llmgw.config.declaring import Form
+from llmgw.config.gateway_host import GatewayHostSettings
 from llmgw.config.settings import AgentSettings, ServerSettings
 from llmgw.config.shape import Key, joined
 from llmgw.domain.catalog import Model
@@ -26,7 +27,11 @@ A secret is never written itself: give `@/path/to/file`, or `${NAME}` for a vari
 An unknown key is a mistake, and `llmgw config check FILE` lists all mistakes of a file at once.
 """
 
-_ROLES: Mapping[str, type[Any]] = {"server.yaml": ServerSettings, "agent.yaml": AgentSettings}
+_ROLES: Mapping[str, type[Any]] = {
+    "server.yaml": ServerSettings,
+    "agent.yaml": AgentSettings,
+    "gateway.yaml": GatewayHostSettings,
+}
 
 
 def render() -> str:
@@ -124,6 +129,8 @@ _FORMS: Mapping[Form, str] = {
     Form.URL: "URL",
     Form.SECRET: "secret reference",
     Form.STORE: "store address",
+    Form.NAME: "name",
+    Form.FIELD: "header name",
 }
 
 _PLAIN: Mapping[type, str] = {

@@ -1,7 +1,7 @@
-"""The addresses at which an agent finds its control planes; plaintext only by name; pure.
+"""The addresses at which agents and gateways find control planes; plaintext only by name; pure.
 
-Loading checks them with all other settings and writes them out whole; the agent's session reads
-them again by the same rules.
+Loading checks them with all other settings and writes them out whole; who dials reads them again
+by the same rules.
 """
 
 from __future__ import annotations
@@ -9,14 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from llmgw.config.contradictions import Contradiction
+from llmgw.config.gateway_host import GatewayHostSettings
 from llmgw.config.settings import AgentSettings
 from llmgw.errors import Invalid
 from llmgw.kit import addresses
 from llmgw.kit.addresses import Address
 
 DEFAULT_PORT = 7443
+Joining: TypeAlias = AgentSettings | GatewayHostSettings
+"""Who dials control planes."""
+
 _HOST = re.compile(r"[A-Za-z0-9._:%-]+")
 
 
@@ -62,7 +67,7 @@ def read(text: str, *, has_certificates: bool) -> ServerAddress:
     return ServerAddress(address, is_plaintext=not has_certificates)
 
 
-def listed(settings: AgentSettings) -> tuple[str, ...]:
+def listed(settings: Joining) -> tuple[str, ...]:
     """Every address once, with scheme and port, in the order in which they are tried.
 
     Called once ``contradictions`` has found none.
@@ -72,7 +77,7 @@ def listed(settings: AgentSettings) -> tuple[str, ...]:
     return tuple(dict.fromkeys(map(str, found)))
 
 
-def contradictions(settings: AgentSettings) -> Iterator[Contradiction]:
+def contradictions(settings: Joining) -> Iterator[Contradiction]:
     """What is wrong with the addresses, or between them and the certificates."""
     written = list(_written(settings))
     if not written:
@@ -85,7 +90,7 @@ def contradictions(settings: AgentSettings) -> Iterator[Contradiction]:
             yield Contradiction((path, "tls"), error.message)
 
 
-def _written(settings: AgentSettings) -> Iterator[tuple[str, str]]:
+def _written(settings: Joining) -> Iterator[tuple[str, str]]:
     if settings.server:
         yield "server", settings.server.rstrip("/")
     for place, text in enumerate(settings.servers):

@@ -53,6 +53,7 @@ def test_a_program_reads_the_mistakes_as_json(file):
     [
         pytest.param("listen: ':1'\n", "server", id="server"),
         pytest.param("server: http://h:1\nnode_id: n\n", "agent", id="agent"),
+        pytest.param("server: http://h:1\nname: gw01\nlisten: ':1'\n", "gateway", id="gateway"),
     ],
 )
 def test_the_role_is_found_by_the_keys(file, text, role):

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from llmgw.config.declaring import Form
-from llmgw.config.loading import load_agent, load_server
+from llmgw.config.loading import load_agent, load_gateway, load_server
 from llmgw.config.settings import AgentSettings, ServerSettings, TlsFiles
 from llmgw.errors import SettingsInvalid
 
@@ -244,6 +244,55 @@ def test_five_mistakes_are_five(mistakes):
         ),
         *(
             pytest.param(
+                f"endpoints: [{{id: e, url: '{url}', models: [m]}}]",
+                f"endpoints[0].url: '{url}' is not an address such as http://10.0.0.5:8000{more}",
+                id=f"address {url}",
+            )
+            for url, more in (
+                ("http://h/?a=b", ", without ? and #"),
+                ("http://h#a", ", without ? and #"),
+                ("http://häuser:80", ""),
+            )
+        ),
+        *(
+            pytest.param(
+                f"endpoints: [{{id: e, url: 'http://h', models: [m, {written}]}}]",
+                f"endpoints[0].models[1]: {shown} is not a name: 1 to 200 printable ASCII "
+                "characters, no space among them",
+                id=f"model {written}",
+            )
+            for written, shown in (
+                ('""', "''"),
+                ('"a b"', "'a b'"),
+                ('"a\\nb"', "'a\\nb'"),
+                ('"ä"', "'ä'"),
+                (f'"{"x" * 201}"', f"'{'x' * 56}…"),
+            )
+        ),
+        pytest.param(
+            'endpoints: [{id: "a\\nb", url: "http://h", models: [m]}]',
+            "endpoints[0].id: 'a\\nb' is not a name: 1 to 200 printable ASCII characters, no space "
+            "among them",
+            id="endpoint id with a line break",
+        ),
+        pytest.param(
+            "admission: {bands: [{name: 'a b'}], default_band: a}",
+            "admission.bands[0].name: 'a b' is not a name: 1 to 200 printable ASCII characters, "
+            "no space among them",
+            id="band name with a space",
+        ),
+        *(
+            pytest.param(
+                f"{group}: {{{key}: '{written}'}}",
+                f"{group}.{key}: '{written}' is not the name of a header field: letters, digits "
+                "and -_.!#$%&'*+^`|~",
+                id=f"{key} {written}",
+            )
+            for group, key in (("router", "session_header"), ("admission", "band_header"))
+            for written in ("x-sessiön", "x band", "x:", "")
+        ),
+        *(
+            pytest.param(
                 f"router: {{kv_ceiling: {number}}}",
                 f"router.kv_ceiling: {shown} is not a number",
                 id=number,
@@ -290,6 +339,13 @@ def test_mistakes_of_models_are_listed_with_the_others(mistakes):
     found = mistakes("listen: 1\nmodels: [{name: m, source: /m, profiles: [{name: p, engine: x}]}]")
     assert len(found) == 2
     assert found[1].startswith("models[0].profiles[0].engine: 'x'") or found[0].startswith("models")
+
+
+def test_a_password_in_an_address_is_refused_and_not_repeated(mistakes):
+    text = "endpoints: [{id: e, url: 'http://user:verysecret@h', models: [m]}]"
+    [mistake] = mistakes(text)
+    assert mistake.startswith("endpoints[0].url: what is written holds a user or a password")
+    assert "verysecret" not in mistake
 
 
 def test_a_secret_in_plain_text_is_refused_and_not_repeated(mistakes):
@@ -500,3 +556,43 @@ def test_a_mistaken_section_stays_a_mistake_beside_defaults(tmp_path):
     file.write_text("gateway: 3\n")
     with pytest.raises(SettingsInvalid, match="1 mistake"):
         load_server(file, environ={}, defaults={"gateway.workers": 3})
+
+
+def test_a_gateway_is_made_whole_with_its_name_and_every_server(written, monkeypatch):
+    monkeypatch.setattr(socket, "gethostname", lambda: "host7")
+    file = written(
+        "server: cp1\nservers: ['cp2:7444', cp1]\ntls: {ca: a, cert: b, key: c}\n"
+        "gateway: {workers: 3}\n"
+    )
+    settings = load_gateway(file, environ={"LLMGW_LOG__LEVEL": "debug"})
+    assert settings.name == "host7"
+    assert settings.servers == ("https://cp1:7443", "https://cp2:7444")
+    assert (settings.gateway.workers, settings.log.level) == (3, "debug")
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        pytest.param("name: gw01\n", "server", id="no server"),
+        pytest.param("server: 'http://h'\nname: '-x'\n", "name", id="name"),
+        pytest.param(f"server: 'http://h'\nname: {'x' * 56}\n", "name", id="long name"),
+        pytest.param("server: 'cp1:7443'\n", "server", id="no certificates"),
+        pytest.param(
+            "server: 'http://h'\nreconnect_base: 5\nreconnect_max: 1\n", "reconnect_max", id="waits"
+        ),
+        pytest.param(
+            "server: 'http://h'\nlisten: ':1'\nadmin_listen: ':1'\n", "admin_listen", id="ports"
+        ),
+        pytest.param("server: 'http://h'\nmodels: []\n", "models", id="foreign key"),
+    ],
+)
+def test_a_mistake_in_the_settings_of_a_gateway_is_named(written, text, path):
+    with pytest.raises(SettingsInvalid) as raised:
+        load_gateway(written(text), environ={})
+    assert [problem.path for problem in raised.value.problems] == [path]
+
+
+def test_no_node_is_called_like_the_certificate_of_a_gateway(written):
+    with pytest.raises(SettingsInvalid) as raised:
+        load_agent(written("server: 'http://h'\nnode_id: gateway-gw01\n"), environ={})
+    assert "the certificate of a gateway" in str(raised.value.problems[0])
