@@ -137,6 +137,8 @@ class HttpFiles:
             headers["Connection"] = "close"
         head = [f"HTTP/1.1 {status} X", *(f"{name}: {value}" for name, value in headers.items())]
         writer.write(("\r\n".join(head) + "\r\n\r\n").encode())
+        if request.method == "HEAD":
+            return reply.has_length
         sent, stop = 0, length if reply.cut_after is None else min(length, reply.cut_after)
         while sent < stop:
             block = reply.body.read(start + sent, min(BLOCK_BYTES, stop - sent))
@@ -158,7 +160,7 @@ def _start(request: Request, reply: Reply) -> tuple[int, int]:
     etag = reply.headers.get("ETag", "")
     if request.headers.get("if-range", etag) != etag:
         return 200, 0
-    start = int(wanted.removeprefix("bytes=").removesuffix("-"))
+    start = int(wanted.removeprefix("bytes=").partition("-")[0])
     return (206, start) if start < reply.body.length else (416, 0)
 
 

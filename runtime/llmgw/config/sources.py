@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from llmgw.config.reading import FromEnvironment
-from llmgw.errors import Problem
+from llmgw.errors import Invalid, Problem
 
 PREFIX = "LLMGW_"
 NESTING = "__"
@@ -37,19 +37,28 @@ def from_file(path: Path) -> tuple[dict[str, Any], list[Problem]]:
     if len(held) > MAX_FILE_BYTES:
         return {}, [Problem(path="", message=f"is larger than {MAX_FILE_BYTES} bytes")]
     try:
-        loader = _Loader(held.decode())
-        sections: object = loader.get_single_data()
+        sections, problems = from_text(held.decode())
     except UnicodeDecodeError:
         return {}, [Problem(path="", message="is no text in UTF-8")]
-    except (yaml.YAMLError, ValueError) as error:  # PyYAML lets a date such as 2026-13-01 through
-        return {}, [Problem(path="", message=f"is no YAML: {_where(error)}")]
-    except RecursionError:
-        return {}, [Problem(path="", message="is nested too deeply for a settings file")]
+    except Invalid as error:
+        return {}, [Problem(path="", message=error.message)]
     if sections is None:
         return {}, []
     if not isinstance(sections, dict):
         return {}, [Problem(path="", message="holds no sections: write `key: value` lines")]
-    return sections, loader.problems
+    return sections, problems
+
+
+def from_text(text: str) -> tuple[object, list[Problem]]:
+    """What a text of YAML or JSON says, and keys that it says twice; ``Invalid`` for others."""
+    try:
+        loader = _Loader(text)
+        found: object = loader.get_single_data()
+    except (yaml.YAMLError, ValueError) as error:  # PyYAML lets a date such as 2026-13-01 through
+        raise Invalid(f"is no YAML: {_where(error)}") from error
+    except RecursionError:
+        raise Invalid("is nested too deeply for a settings file") from None
+    return found, loader.problems
 
 
 def environment() -> Mapping[str, str]:

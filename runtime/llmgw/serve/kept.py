@@ -7,11 +7,17 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from llmgw.control.catalog.keeping import StoredModels
 from llmgw.serve.audit_log import Entries
 
 
 class Kept(Protocol):
     """The repositories of one store."""
+
+    @property
+    def models(self) -> StoredModels:
+        """Models that were added at run time."""
+        ...
 
     @property
     def audit(self) -> Entries:

@@ -35,6 +35,9 @@ class LiveCatalog:
             removed=",".join(sorted(before.models.keys() - catalog.models.keys())) or None,
             models=len(catalog.models),
         )
+        for name, why in catalog.skipped.items():
+            if before.skipped.get(name) != why:
+                _log.warning("stored_model_skipped", model=name, reason=why)
         for told in self._on_swap:
             told()
 
