@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from llmgw.config.declaring import MIB, Bytes, Seconds, setting
+from llmgw.config.declaring import MIB, Bytes, FieldName, Seconds, setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class RouterSettings:
     default_profile: Literal["chat", "batch", "long-context", "debug"] = setting(
         "chat", "How endpoints are weighed for models that name no `routing_profile`."
     )
-    session_header: str = setting(
+    session_header: FieldName = setting(
         "x-session-id",
         "The request header whose value keeps requests at one endpoint; without it the body's "
         "`prompt_cache_key` and then `user` do.",

@@ -29,6 +29,8 @@ class Form(enum.Enum):
     URL = "an address such as http://10.0.0.5:8000"
     SECRET = "a reference: @/path/to/file or ${NAME} of an environment variable"  # noqa: S105 - words
     STORE = f"a store: {store_address.LEGAL}"
+    NAME = "a name: 1 to 200 printable ASCII characters, no space among them"
+    FIELD = "the name of a header field: letters, digits and -_.!#$%&'*+^`|~"
 
 
 Seconds = Annotated[float, Form.SECONDS]
@@ -37,6 +39,8 @@ Address = Annotated[str, Form.ADDRESS]
 Url = Annotated[str, Form.URL]
 SecretReference = Annotated[str, Form.SECRET]
 StoreReference = Annotated[str, Form.STORE]
+Name = Annotated[str, Form.NAME]
+FieldName = Annotated[str, Form.FIELD]
 PortRange = tuple[int, int]
 
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from llmgw.config.declaring import Seconds, required, setting
+from llmgw.config.declaring import FieldName, Name, Seconds, required, setting
 
 
 @dataclass(frozen=True, slots=True)
 class BandSettings:
     """One band of urgency."""
 
-    name: str = field(metadata=required("Its name, as the header and the metrics say it."))
+    name: Name = field(metadata=required("Its name, as the header and the metrics say it."))
     ceiling: float = setting(
         1.0,
         "A request of this band waits while the endpoints of its model are fuller than this; 1 is "
@@ -43,7 +43,9 @@ class AdmissionSettings:
         "Hold requests in the gateway, the least urgent first, rather than let them queue in "
         "engines, which know no order but arrival.",
     )
-    band_header: str = setting("x-llmgw-band", "The request header that names a request's band.")
+    band_header: FieldName = setting(
+        "x-llmgw-band", "The request header that names a request's band."
+    )
     default_band: str = setting("gold", "The band of requests that name none, or none of ours.")
     bands: tuple[BandSettings, ...] = setting(
         _BANDS, "All bands, the most urgent first; each ceiling is lower than the one before."

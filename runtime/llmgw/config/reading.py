@@ -7,6 +7,7 @@ variable of the environment writes a list.
 
 from __future__ import annotations
 
+import re
 import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +24,10 @@ from llmgw.errors import CatalogInvalid, Invalid, Problem
 from llmgw.kit import addresses, units
 
 _T = TypeVar("_T")
+
+_URL = re.compile(r"[!-~]+")
+_NAME = re.compile(r"[!-~]{1,200}")
+_FIELD_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 Reader = Callable[[object, str], object]
 """Reads a value of a foreign type at a key path; ``CatalogInvalid`` has all its mistakes."""
@@ -223,7 +228,7 @@ def _formed(form: Form, raw: object) -> object:
     except Invalid:
         if form is Form.SECRET:
             raise Invalid(f"what is written is not {form.value}") from None
-        if form is Form.STORE:
+        if form in {Form.STORE, Form.URL}:
             raise  # it says what is wrong and quotes no password
         raise _not(raw, form.value) from None
 
@@ -237,12 +242,28 @@ def _url(raw: object) -> str:
     text = _text(raw)
     try:
         parts = urlsplit(text)
-        is_whole = bool(parts.hostname) and parts.port != 0 and not any(map(str.isspace, text))
+        is_whole = bool(parts.hostname) and parts.port != 0 and _URL.fullmatch(text) is not None
     except ValueError:  # a port that is none, or an address in brackets that is none
-        is_whole = False
+        raise _not(raw, Form.URL.value) from None
+    if "@" in parts.netloc:
+        raise Invalid("what is written holds a user or a password; a key has a setting of its own")
+    if parts.query or parts.fragment:
+        raise _not(raw, f"{Form.URL.value}, without ? and #")
     if is_whole and text.startswith(("http://", "https://")):
         return text.rstrip("/")
-    raise _not(raw, "a URL")
+    raise _not(raw, Form.URL.value)
+
+
+def _name(raw: object) -> str:
+    if _NAME.fullmatch(text := _text(raw)):
+        return text
+    raise _not(raw, "a name")
+
+
+def _field_name(raw: object) -> str:
+    if _FIELD_NAME.fullmatch(text := _text(raw)):
+        return text
+    raise _not(raw, "the name of a field")
 
 
 def _secret(raw: object) -> str:
@@ -267,4 +288,6 @@ _FORMS: Mapping[Form, Callable[[object], object]] = {
     Form.URL: _url,
     Form.SECRET: _secret,
     Form.STORE: _store,
+    Form.NAME: _name,
+    Form.FIELD: _field_name,
 }

@@ -32,10 +32,18 @@ def resolve(reference: str, *, environ: Mapping[str, str]) -> str:
     if not reference:
         return ""
     if match := _FILE.fullmatch(reference):
-        return _from_file(Path(match[1]))
+        return _of_one_line(_from_file(Path(match[1])), f"the file {match[1]}")
     if match := _VARIABLE.fullmatch(reference):
-        return _from_variable(match[1], environ)
+        secret = _from_variable(match[1], environ)
+        return _of_one_line(secret, f"the environment variable {match[1]}")
     raise Invalid("a secret is written as @/path/to/file or ${NAME}, not as itself")
+
+
+def _of_one_line(secret: str, place: str) -> str:
+    """The secret, if it can be sent in a header field."""
+    if secret.isprintable():
+        return secret
+    raise Invalid(f"{place} holds more than one line, or what is no text; write the secret alone")
 
 
 def _from_file(path: Path) -> str:

@@ -39,6 +39,7 @@ def test_other_texts_are_no_references(text):
         pytest.param(b" \n", "is empty", id="blank"),
         pytest.param(b"\xff\xfe", "holds no text", id="binary"),
         pytest.param(b"x" * 70_000, "is too large", id="large"),
+        pytest.param(b"sk-1\nX-Evil: yes", "more than one line", id="two lines"),
     ],
 )
 def test_a_file_that_cannot_be_a_secret_is_refused(tmp_path, content, reason):
