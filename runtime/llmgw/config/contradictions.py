@@ -62,7 +62,7 @@ def agent(settings: AgentSettings) -> Iterator[Contradiction]:
 
 def gateway(settings: GatewayHostSettings) -> Iterator[Contradiction]:
     """Every contradiction in the settings of a gateway; the addresses of servers apart."""
-    if settings.name and not names.NODE_NAME.fullmatch(names.gateway_certificate(settings.name)):
+    if settings.name and not names.is_gateway_name(settings.name):
         yield Contradiction(
             ("name",),
             f"{settings.name!r} is no name of a gateway: letters, digits, dots and dashes, "

@@ -183,8 +183,7 @@ def _unjoined_contradictions(settings: AgentSettings) -> Iterator[Contradiction]
 
 
 def _gateway_made_whole(settings: GatewayHostSettings, *, hostname: str) -> GatewayHostSettings:
-    certificate = names.gateway_certificate(hostname)
-    if not settings.name and not names.NODE_NAME.fullmatch(certificate):
+    if not settings.name and not names.is_gateway_name(hostname):
         message = f"is required, for the hostname {hostname!r} cannot be the name of a gateway"
         raise SettingsInvalid("the settings: 1 mistake", [Problem("name", message)])
     found = servers.listed(settings)

@@ -151,7 +151,7 @@ class WatchService(gateway_pb2_grpc.GatewayServiceServicer):
     def _admit(self, name: str, context: _Context) -> None:
         if not self._leadership.is_leader():
             raise Standby("this control plane is a standby; another one leads")
-        if not names.NODE_NAME.fullmatch(name):
+        if not names.is_gateway_name(name):
             raise Invalid(f"{name!r} is no name of a gateway")
         own, shown = names.gateway_certificate(name), common_name(context)
         if shown and shown != own:
