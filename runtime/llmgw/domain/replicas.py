@@ -250,6 +250,8 @@ class Replica:
     memory_claim_gb: float = 0.0
     disk_claim_gb: float = 0.0
     leader_addr: str = ""
+    meeting_ports: int = 1
+    """How many ports rank 0 opens from its ``leader_port`` upwards."""
     created_at: float = 0.0
     ready_at: float | None = None
     adopted_at: float | None = None
@@ -274,6 +276,12 @@ class Replica:
             return None
         host = f"[{self.leader_addr}]" if ":" in self.leader_addr else self.leader_addr
         return f"http://{host}:{leader.http_port}"
+
+    def ports_of(self, shard: Shard) -> tuple[int, ...]:
+        """The ports of its node that a shard may open."""
+        first = shard.leader_port
+        meeting = range(first, first + self.meeting_ports) if first else ()
+        return (shard.http_port, *meeting) if shard.http_port else tuple(meeting)
 
     @property
     def is_moving(self) -> bool:
@@ -315,11 +323,12 @@ class Replica:
         """Every shard that is wanted is there and ready, and the address is known."""
         if len(self.shards) < self.want_shards or not self.leader_addr:
             return False
+        has_port = False
         for shard in self.shards:
             if shard.state is not ShardState.READY:
                 return False
-        leader = self.leader
-        return leader is not None and bool(leader.http_port)
+            has_port = has_port or (shard.rank == 0 and shard.http_port != 0)
+        return has_port
 
 
 def _is_dead(shard: Shard, *, is_leaving: bool) -> bool:

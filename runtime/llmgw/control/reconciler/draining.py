@@ -22,10 +22,12 @@ def surplus(snapshot: Snapshot) -> Sequence[Drain]:
         if model is None:
             continue
         wanted = wanting.wanted(model, running=len(replicas), asked=snapshot.asked)
+        if len(replicas) <= wanted:
+            continue
         reason = f"{len(replicas)} run and {wanted} are wanted"
         drains += [
             Drain(replica.replica_id, reason=reason)
-            for replica in _first_to_go(replicas, model, snapshot)[: max(0, len(replicas) - wanted)]
+            for replica in _first_to_go(replicas, model, snapshot)[: len(replicas) - wanted]
         ]
     return drains
 
