@@ -18,6 +18,7 @@ from llmgw.config.declaring import (
     About,
     Address,
     Bytes,
+    Name,
     PortRange,
     Seconds,
     SecretReference,
@@ -82,6 +83,22 @@ class GatewaySettings:
 
 
 @dataclass(frozen=True, slots=True)
+class BrakeSettings:
+    """When nodes that are silent are not given up: because too many are, at once."""
+
+    fraction: float = setting(
+        0.3, "Share of all nodes that must fall silent together.", at_least=0.01, at_most=1
+    )
+    min_nodes: int = setting(3, "The least number of them.", at_least=2)
+    window_s: Seconds = setting(
+        60.0, "How long apart they may have spoken last to count as together.", at_least=1
+    )
+    max_s: Seconds = setting(
+        600.0, "How long they are waited for before they are given up after all.", at_least=0
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class ControlSettings:
     """The control plane: how it watches nodes and places replicas."""
 
@@ -136,6 +153,15 @@ class ControlSettings:
         "A model loaded on demand makes room for another only when nobody has used it for this "
         "long.",
         at_least=60,
+    )
+    brake: BrakeSettings = setting(BrakeSettings(), "Many nodes silent at once.")
+    hub_url: Url = setting(
+        "https://huggingface.co",
+        "Where sources that begin with `hf:` are looked for when a model is added; "
+        "what the nodes have in `weights.hub_url`.",
+    )
+    hub_token: SecretReference | None = setting(
+        None, "The hub's token, to look for models in repositories that are closed; only by https."
     )
     journal_bytes: Bytes = setting(
         64 * MIB,
@@ -199,9 +225,9 @@ class LeaderSettings:
 class StaticEndpoint:
     """An OpenAI-compatible server that is routed to as it is, without a control plane."""
 
-    id: str = field(metadata=required("Its name in logs and metrics."))
+    id: Name = field(metadata=required("Its name in logs and metrics."))
     url: Url = field(metadata=required("Where it answers, without `/v1`."))
-    models: tuple[str, ...] = field(metadata=required("Names of the models that it serves."))
+    models: tuple[Name, ...] = field(metadata=required("Names of the models that it serves."))
     engine: Literal["", "vllm", "sglang", "llamacpp", "sim"] = setting(
         "", "What it is; unset means: found by asking it."
     )

@@ -53,6 +53,14 @@ class Bounds:
     """A load that nobody has waited for in this time may be given up."""
     canary_s: float = 60.0
     """How long the first replica of a changed profile serves before the others follow it."""
+    brake_fraction: float = 0.3
+    """So great a share of the nodes that fall silent together is no loss of nodes."""
+    brake_min_nodes: int = 3
+    """Fewer nodes than this never are."""
+    brake_window_s: float = 60.0
+    """How long apart they may have spoken last to count as together."""
+    brake_max_s: float = 600.0
+    """After this they are given up as any other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +148,25 @@ class Settling:
 
 
 @dataclass(frozen=True, slots=True)
+class Brake:
+    """Whether many nodes fell silent at once, so that none is given up and nothing is placed."""
+
+    since_at: float | None = None
+    """When it was put on; absent while it is off."""
+    held: frozenset[str] = frozenset()
+    """The nodes that it was put on for."""
+    passed: frozenset[str] = frozenset()
+    """Nodes whose silence does not put it on again."""
+    spared_until: float = 0.0
+    """Until then those are not given up yet: others have just come back, so they may as well."""
+
+    @property
+    def is_on(self) -> bool:
+        """Whether it holds at this moment."""
+        return self.since_at is not None
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """Everything that ``decide`` sees; ``seed`` is the source of ids and jitter."""
 
@@ -147,6 +174,7 @@ class Snapshot:
     catalog: Catalog
     cluster: Cluster
     settling: Settling
+    brake: Brake = field(default_factory=Brake)
     bounds: Bounds = field(default_factory=Bounds)
     missing_since: Mapping[str, float] = field(default_factory=dict)
     """Since when each model has had fewer replicas than are wanted."""

@@ -171,6 +171,7 @@ def test_explanation_shows_every_gate_profile_and_node():
         ("settled", True),
         ("backoff", True),
         ("room", True),
+        ("brake", True),
     ]
     gpu, cpu = view.profiles
     assert [(v.node_id, v.check) for v in gpu.nodes] == [("n1", "gpu_class"), ("n2", "flags")]

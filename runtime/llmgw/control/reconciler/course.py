@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from llmgw.control.reconciler import demand, settling, wanting
+from llmgw.control.reconciler import braking, demand, settling, wanting
 from llmgw.control.reconciler.options import Options
 from llmgw.domain.actions import Decision, Place
 from llmgw.domain.catalog import Catalog
 from llmgw.domain.replicas import ReplicaState
-from llmgw.domain.snapshots import Cluster
+from llmgw.domain.snapshots import Brake, Cluster
 from llmgw.domain.traffic import Traffic
+from llmgw.domain.views import BrakeView
 from llmgw.kit import logs
 
 _log = logs.get(__name__)
@@ -29,6 +30,7 @@ class Course:
         """Begin to settle ``now``."""
         self._options = options
         self.settling = settling.begun(now=now)
+        self.brake = Brake()
         self.missing_since: Mapping[str, float] = {}
         self.used_at: Mapping[str, float] = {}
         self.waited_at: Mapping[str, float] = {}
@@ -40,7 +42,14 @@ class Course:
     def begin_anew(self, *, now: float) -> None:
         """Await the nodes again: a new leader knows as little as a new process."""
         self.settling = settling.begun(now=now)
+        self.brake = Brake()
         self.watched_since = {}
+
+    def lift_brake(self, cluster: Cluster, *, now: float) -> bool:
+        """Take the brake off; whether it was on."""
+        was_on = self.brake.is_on
+        self._note_brake(braking.lifted(cluster.nodes, bounds=self._options.bounds, now=now))
+        return was_on
 
     def look(self, cluster: Cluster, catalog: Catalog, *, traffic: Traffic, now: float) -> None:
         """Note which nodes are there, what is asked for, and which models lack replicas."""
@@ -50,13 +59,15 @@ class Course:
             self.watched_since, cluster=cluster, traffic=traffic, now=now
         )
         self.asked = self._asked(cluster, traffic=traffic, now=now)
+        bounds = self._options.bounds
+        self._note_brake(braking.noted(self.brake, nodes=cluster.nodes, bounds=bounds, now=now))
         was_settling = not self.settling.is_over
         self.settling = settling.noted(
             self.settling,
             registered=cluster.nodes.keys(),
             expected=self._options.expected_nodes,
             now=now,
-            window_s=self._options.bounds.settle_window_s,
+            window_s=bounds.settle_window_s,
         )
         if was_settling and self.settling.is_over:
             _log.info("settled", nodes=len(cluster.nodes), after_s=now - self.settling.started_at)
@@ -67,6 +78,15 @@ class Course:
             asked=self.asked,
             now=now,
         )
+
+    def _note_brake(self, brake: Brake) -> None:
+        was_on, self.brake = self.brake.is_on, brake
+        if brake.is_on and not was_on:
+            _log.warning(
+                "brake_on", silent_nodes=len(brake.held), nodes=" ".join(sorted(brake.held))
+            )
+        elif was_on and not brake.is_on:
+            _log.warning("brake_off", still_silent=len(brake.passed))
 
     def _asked(self, cluster: Cluster, *, traffic: Traffic, now: float) -> frozenset[str]:
         by_requests = demand.asked(
@@ -99,6 +119,17 @@ class Course:
             return None
         window_s = self._options.bounds.settle_window_s
         return settling.left_s(self.settling, now=now, window_s=window_s)
+
+    def brake_shown(self, *, now: float) -> BrakeView | None:
+        """The brake, while it is on."""
+        since_at = self.brake.since_at
+        if since_at is None:
+            return None
+        return BrakeView(
+            since_s=now - since_at,
+            ends_in_s=max(0.0, since_at + self._options.bounds.brake_max_s - now),
+            node_ids=tuple(sorted(self.brake.held)),
+        )
 
     def next_due_s(self, cluster: Cluster, *, now: float) -> float:
         """Seconds to the next pass: an interval, or less when a wait of our own ends before."""

@@ -16,6 +16,7 @@ from llmgw.control.placement import planning
 from llmgw.control.reconciler import (
     advancing,
     backing_off,
+    braking,
     draining,
     draws,
     effects,
@@ -98,6 +99,9 @@ def _expire_nodes(turn: _Turn) -> None:
     now, bounds = turn.snapshot.now, turn.snapshot.bounds
     for node_id, node in turn.snapshot.cluster.nodes.items():
         alive = liveness.of(node, now=now, bounds=bounds)
+        is_new_loss = alive is Liveness.LOST is not node.liveness
+        if is_new_loss and braking.spares(turn.snapshot.brake, node_id, now=now):
+            alive = Liveness.UNREACHABLE
         if alive is not node.liveness and alive is not Liveness.READY:
             silent = f"silent for {now - node.last_seen_at:.0f} s"
             turn.do(ExpireNode(node_id, alive, last_seen_at=node.last_seen_at, reason=silent))

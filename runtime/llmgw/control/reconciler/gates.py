@@ -32,6 +32,7 @@ def of(model: Model, snapshot: Snapshot, *, running: int) -> tuple[Gate, ...]:
         _settled(snapshot),
         _rested(model, snapshot),
         _roomy(model, snapshot),
+        _unbraked(snapshot),
     )
 
 
@@ -79,6 +80,18 @@ def _rested(model: Model, snapshot: Snapshot) -> Gate:
     )
     detail = f"failed {failures.count} time(s), next try in {math.ceil(left_s)} s: {told}"
     return Gate("backoff", is_open=False, detail=detail)
+
+
+def _unbraked(snapshot: Snapshot) -> Gate:
+    """Shut while many nodes are silent at once."""
+    brake = snapshot.brake
+    if brake.since_at is None:
+        return Gate("brake", is_open=True)
+    detail = (
+        f"{len(brake.held)} nodes fell silent at once, so nothing is placed until half of them are "
+        f"back, or for {brake.since_at + snapshot.bounds.brake_max_s - snapshot.now:.0f} s"
+    )
+    return Gate("brake", is_open=False, detail=detail)
 
 
 def _roomy(model: Model, snapshot: Snapshot) -> Gate:

@@ -36,6 +36,10 @@ def of(control: ControlSettings, *, also_expected: Collection[str] = ()) -> Opti
             canary_s=control.canary_s,
             min_residency_s=control.min_residency_s,
             evict_idle_after_s=control.evict_idle_after_s,
+            brake_fraction=control.brake.fraction,
+            brake_min_nodes=control.brake.min_nodes,
+            brake_window_s=control.brake.window_s,
+            brake_max_s=control.brake.max_s,
         ),
         expected_nodes=frozenset((*control.expect_nodes, *also_expected)),
     )
