@@ -22,6 +22,7 @@ from llmgw.gateway import headers
 from llmgw.gateway.exchange import BodyBudget, Exchange, State
 from llmgw.gateway.hangup import Hangup
 from llmgw.gateway.metering import Meter
+from llmgw.gateway.outgoing import Outgoing, Sender
 from llmgw.gateway.ports import NEVER, Service, Work
 from llmgw.gateway.replies import Answer, Code, Refusal
 from llmgw.gateway.request_reader import RequestReader
@@ -56,6 +57,7 @@ class Reception:
     meter: Meter
     clock: Clock
     new_id: Callable[[], str]
+    outgoing: Outgoing
     looked_at: float = 0.0
     connections: set[ClientConnection] = field(default_factory=set)
     is_draining: bool = False
@@ -74,7 +76,7 @@ class Reception:
             await self._last_left.wait()
 
 
-class ClientConnection:
+class ClientConnection(Sender):
     """See the module; fits ``ports.Client``, and ``asyncio.Protocol`` as ``upstream`` does."""
 
     __slots__ = (
@@ -88,19 +90,16 @@ class ClientConnection:
         "_reception",
         "_stalled_at",
         "_stalled_bytes",
-        "_transport",
         "due_at",
         "is_paused",
         "work",
-        "write",
     )
 
     has_begun = False
     """See ``ports.Client``."""
 
-    write: Callable[[bytes], object]
-
     def __init__(self, reception: Reception) -> None:
+        super().__init__(reception.outgoing)
         self._reception = reception
         self._reader = RequestReader(
             limits=reception.limits, budget=reception.budget, now=reception.clock.monotonic
@@ -123,7 +122,6 @@ class ClientConnection:
         self._transport = transport = cast("asyncio.Transport", transport)
         most_bytes = max(self._reception.stream.buffer_bytes - _READ_BYTES, 0)
         transport.set_write_buffer_limits(high=most_bytes, low=most_bytes // 4)
-        self.write = transport.write
         self._reception.connections.add(self)
         self._be_due_in(_IDLE_S)
 
@@ -142,6 +140,7 @@ class ClientConnection:
     def eof_received(self) -> bool:
         """The client sends no more: it left, or it waits for its answer with one side closed."""
         self._has_eof = True
+        self.send_off()  # the transport may close itself now, or be asked for more
         if self._is_deaf:
             return False
         if self._exchange is None:
@@ -247,10 +246,6 @@ class ClientConnection:
         """Bytes of answers that the client has not taken yet."""
         return self._transport.get_write_buffer_size()
 
-    def abort(self) -> None:
-        """End the connection without a word."""
-        self._transport.abort()
-
     def on_routes_changed(self) -> None:
         """Tell the work under way that a new table was taken over."""
         if self.work is not None:
@@ -344,12 +339,14 @@ class ClientConnection:
             self._shut()
             return
         self._is_deaf = True
+        self.send_off()
         self._transport.write_eof()
         self._be_due_in(_LINGER_S)
 
     def _shut(self) -> None:
         """Close once everything is written; ``look`` ends it if that never happens."""
         self._is_deaf = True
+        self.send_off()
         self._transport.close()
         self._be_due_in(self._reception.stream.write_timeout_s)
 

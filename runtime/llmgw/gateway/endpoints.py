@@ -21,6 +21,7 @@ from llmgw.gateway.bulletin import Bulletin
 from llmgw.gateway.choice import Choice
 from llmgw.gateway.costs import CostRules, Standing
 from llmgw.gateway.metric_names import Reading
+from llmgw.gateway.outgoing import Outgoing
 from llmgw.gateway.pool import Address, Pool
 from llmgw.gateway.progress import Signs
 from llmgw.gateway.reachability import Reachability
@@ -40,6 +41,7 @@ class Terms:
     breaker: BreakerRules
     costs: CostRules
     dial_timeout_s: float
+    outgoing: Outgoing
 
 
 class LiveEndpoint(Choice):
@@ -85,13 +87,21 @@ class LiveEndpoint(Choice):
         self.breaker.look(now())
         self._reachability = reachability = Reachability(facts.endpoint_id)
         self.pool = Pool(
-            self._address, dial_timeout_s=terms.dial_timeout_s, reachability=reachability
+            self._address,
+            dial_timeout_s=terms.dial_timeout_s,
+            reachability=reachability,
+            outgoing=terms.outgoing,
         )
         self.salt = ranking.salt(facts.endpoint_id)
         self.incarnation = incarnation
         self.seat = seat
         self.others = 0.0
-        self.probes = Pool(self._address, dial_timeout_s=_PROBE_DIAL_S, reachability=reachability)
+        self.probes = Pool(
+            self._address,
+            dial_timeout_s=_PROBE_DIAL_S,
+            reachability=reachability,
+            outgoing=terms.outgoing,
+        )
         self.lacks: tuple[str, ...] = ()
         self.failed_looks = 0
         self.is_ejected = seat.is_ejected
@@ -273,11 +283,15 @@ class Registry:
         dial_timeout_s: float,
         now: Callable[[], float],
         board: LoadBoard | None = None,
+        outgoing: Outgoing | None = None,
     ) -> None:
-        """Without ``board`` this process is alone."""
+        """Without ``board`` this process is alone; without ``outgoing`` its sends are its own."""
         self._board = board or LoadBoard.private(now=now)
         self._terms = Terms(
-            breaker=rules, costs=cost_rules or CostRules(), dial_timeout_s=dial_timeout_s
+            breaker=rules,
+            costs=cost_rules or CostRules(),
+            dial_timeout_s=dial_timeout_s,
+            outgoing=outgoing or Outgoing(),
         )
         self._now = now
         self._incarnations = itertools.count(1)

@@ -13,6 +13,7 @@ from typing import cast
 from urllib.parse import urlsplit
 
 from llmgw.errors import Invalid, Unreachable
+from llmgw.gateway.outgoing import Outgoing
 from llmgw.gateway.reachability import Reachability
 from llmgw.gateway.upstream import Keeper, UpstreamConnection
 
@@ -60,9 +61,14 @@ class Pool(Keeper):
     """The idle connections of one endpoint, the last used first out."""
 
     def __init__(
-        self, address: Address, *, dial_timeout_s: float, reachability: Reachability
+        self,
+        address: Address,
+        *,
+        dial_timeout_s: float,
+        reachability: Reachability,
+        outgoing: Outgoing,
     ) -> None:
-        super().__init__()
+        super().__init__(outgoing)
         self._address = address
         self._reachability = reachability
         self._dial_timeout_s = dial_timeout_s

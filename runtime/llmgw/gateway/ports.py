@@ -78,9 +78,8 @@ class Client(Protocol):
         """Whether the head of its answer is out though nobody has answered yet."""
         ...
 
-    @property
-    def write(self) -> Callable[[bytes], object]:
-        """What takes bytes of an answer."""
+    def write(self, data: bytes) -> None:
+        """Bytes of an answer."""
         ...
 
     def send(self, answer: Answer, exchange: Exchange) -> None:

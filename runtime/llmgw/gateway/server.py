@@ -32,6 +32,7 @@ from llmgw.gateway.exchange import BodyBudget
 from llmgw.gateway.holding import Loads
 from llmgw.gateway.local import LocalRoutes, Readiness
 from llmgw.gateway.metering import Meter
+from llmgw.gateway.outgoing import Outgoing
 from llmgw.gateway.pipeline import Pipeline
 from llmgw.gateway.ports import LoadRequests, RouteSource, Siblings
 from llmgw.gateway.receipts import LEAST_BYTES, Receipts
@@ -103,7 +104,10 @@ class Gateway:
         self._scrape_interval_s = settings.scrape_interval
         self._is_stopping = False
         self._place = place or Place(LoadBoard.private(now=self._clock.monotonic))
-        self._registry = _registry(settings, self._clock, board=self._place.board)
+        outgoing = Outgoing()
+        self._registry = _registry(
+            settings, self._clock, board=self._place.board, outgoing=outgoing
+        )
         self._affinity = Affinity(settings)
         self._meter = Meter(write=request_log.add if request_log is not None else None)
         self._receipts = _receipts(settings, self._clock)
@@ -127,6 +131,7 @@ class Gateway:
             meter=self._meter,
             clock=self._clock,
             new_id=self._new_id,
+            outgoing=outgoing,
             looked_at=self._clock.monotonic(),
         )
 
@@ -352,7 +357,9 @@ def _receipts(settings: RouterSettings, clock: Clock) -> Receipts | None:
     )
 
 
-def _registry(settings: RouterSettings, clock: Clock, *, board: LoadBoard) -> Registry:
+def _registry(
+    settings: RouterSettings, clock: Clock, *, board: LoadBoard, outgoing: Outgoing
+) -> Registry:
     breaker = settings.breaker
     return Registry(
         rules=BreakerRules(
@@ -369,4 +376,5 @@ def _registry(settings: RouterSettings, clock: Clock, *, board: LoadBoard) -> Re
         dial_timeout_s=settings.dispatch.dial_timeout_s,
         now=clock.monotonic,
         board=board,
+        outgoing=outgoing,
     )

@@ -11,6 +11,7 @@ import asyncio
 from typing import Final, cast
 
 from llmgw.gateway.framing import Framing, FramingBroken, Surplus
+from llmgw.gateway.outgoing import Outgoing, Sender
 from llmgw.gateway.responses import HeadBroken, Heads, ResponseHead
 
 _END_OF_HEAD: Final = b"\r\n\r\n"
@@ -67,10 +68,11 @@ class Keeper:
     ``activity`` rises with everything that is read: the endpoint is alive.
     """
 
-    __slots__ = ("activity", "heads")
+    __slots__ = ("activity", "heads", "outgoing")
 
-    def __init__(self) -> None:
+    def __init__(self, outgoing: Outgoing) -> None:
         self.activity = 0
+        self.outgoing = outgoing
         self.heads = Heads()
 
     def give(self, connection: UpstreamConnection) -> None:
@@ -82,7 +84,7 @@ class Keeper:
         raise NotImplementedError
 
 
-class UpstreamConnection:
+class UpstreamConnection(Sender):
     """One connection, carrying one request at a time; fits ``asyncio.Protocol``.
 
     It does not inherit from it: where the gateway is compiled, the fields of such a class would be
@@ -100,7 +102,6 @@ class UpstreamConnection:
         "_keeper",
         "_keeps_open",
         "_receiver",
-        "_transport",
         "framing",
         "has_bytes",
         "idle_since",
@@ -108,6 +109,7 @@ class UpstreamConnection:
     )
 
     def __init__(self, keeper: Keeper) -> None:
+        super().__init__(keeper.outgoing)
         self._keeper = keeper
         self._receiver: BodyReceiver | None = None
         self._head_receiver: Receiver | None = None
@@ -125,7 +127,7 @@ class UpstreamConnection:
         self._receiver = self._head_receiver = receiver
         self.has_bytes = False
         self._interim_bytes = 0
-        self._transport.write(request)
+        self.write(request)
 
     def hand_over(self, receiver: BodyReceiver) -> None:
         """From now on another object receives the body."""
@@ -134,7 +136,7 @@ class UpstreamConnection:
     def abort(self) -> None:
         """Give the answer up: the engine sees the connection close at once."""
         self._receiver = self._head_receiver = None  # it refers back to this connection
-        self._transport.abort()
+        super().abort()
 
     def close(self) -> None:
         """End a connection that carries nothing."""

@@ -1,0 +1,101 @@
+"""What one turn of the event loop sends goes out at its end, in its order, and soon enough."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from llmgw.gateway.outgoing import Outgoing, Sender
+
+
+class Transport(asyncio.Transport):
+    """Notes what it is given in a list that many may share."""
+
+    def __init__(self, sent):
+        super().__init__()
+        self.sent = sent
+        self.closing = False
+        self.fault = None
+
+    def write(self, data):
+        if self.fault is not None:
+            raise self.fault
+        self.sent.append(data)
+
+    def is_closing(self):
+        return self.closing
+
+    def abort(self):
+        self.closing = True
+
+
+@pytest.fixture
+def sent():
+    return []
+
+
+@pytest.fixture
+def outgoing():
+    return Outgoing()
+
+
+def sender(outgoing, sent):
+    made = Sender(outgoing)
+    made._transport = Transport(sent)
+    return made
+
+
+async def test_what_is_written_in_a_turn_is_sent_at_its_end(outgoing, sent):
+    first, second = sender(outgoing, sent), sender(outgoing, sent)
+    first.write(b"a")
+    second.write(b"b")
+    assert sent == []
+    await asyncio.sleep(0)
+    assert sent == [b"a", b"b"]
+    first.write(b"c")
+    await asyncio.sleep(0)
+    assert sent == [b"a", b"b", b"c"]
+
+
+@pytest.mark.parametrize("size", [1, 10_000])
+async def test_bytes_of_one_connection_keep_their_order(outgoing, sent, size):
+    one = sender(outgoing, sent)
+    pieces = [b"%d" % number * size for number in range(5)]
+    for piece in pieces:
+        one.write(piece)
+    await asyncio.sleep(0)
+    assert sent == pieces
+
+
+async def test_many_bytes_do_not_wait(outgoing, sent):
+    sender(outgoing, sent).write(b"x" * 4097)
+    assert len(sent) == 1
+
+
+async def test_the_first_of_many_does_not_wait_for_all(outgoing, sent):
+    for _ in range(1000):
+        sender(outgoing, sent).write(b"x")
+    assert len(sent) > 900
+    await asyncio.sleep(0)
+    assert len(sent) == 1000
+
+
+async def test_a_connection_that_cannot_send_takes_nothing_from_the_others(outgoing, sent):
+    broken, closed, whole = (sender(outgoing, sent) for _ in range(3))
+    broken._transport.fault = RuntimeError("no")
+    closed._transport.closing = True
+    for one in (broken, closed, whole):
+        one.write(b"x")
+    await asyncio.sleep(0)
+    assert sent == [b"x"]
+    assert broken._transport.closing
+
+
+async def test_an_aborted_connection_sends_nothing_more(outgoing, sent):
+    one = sender(outgoing, sent)
+    one.write(b"x")
+    one.abort()
+    one.send_off()
+    await asyncio.sleep(0)
+    assert sent == []
