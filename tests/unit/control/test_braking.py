@@ -28,8 +28,9 @@ def nodes(count, *, silent=0, for_s=20.0, apart_s=0.0):
     return {node.node_id: node for node in (*quiet, *found[silent:])}
 
 
-def noted(brake=None, *, on, now=NOW):
-    return braking.noted(brake or Brake(), nodes=on, bounds=BOUNDS, now=now)
+def noted(brake=None, *, on, awaited=(), now=NOW):
+    since = dict.fromkeys(awaited, NOW - 30)
+    return braking.noted(brake or Brake(), nodes=on, awaited=since, bounds=BOUNDS, now=now)
 
 
 @pytest.mark.parametrize(
@@ -56,6 +57,20 @@ def test_a_third_of_the_nodes_and_no_fewer_than_three_put_the_brake_on(count, si
 def test_nodes_that_fell_silent_one_after_the_other_do_not():
     assert not noted(on=nodes(10, silent=4, apart_s=31.0, for_s=16.0)).is_on
     assert noted(on=nodes(10, silent=4, apart_s=15.0, for_s=16.0)).is_on
+
+
+def test_nodes_that_do_not_come_back_to_a_new_control_plane_are_silent_too():
+    on = nodes(10)
+    gone = [f"x{number}" for number in range(5)]
+    assert not noted(on=on, awaited=gone[:4]).is_on
+    brake = noted(on=on, awaited=gone)
+    assert (brake.is_on, brake.held) == (True, frozenset(gone))
+    assert noted(brake, on=on, awaited=gone).is_on
+    some_back = {**on, **{node_id: clusters.node(node_id) for node_id in gone[:3]}}
+    off = noted(brake, on=some_back, awaited=gone[3:])
+    assert (off.is_on, off.passed) == (False, frozenset(gone[3:]))
+    lifted = braking.lifted(on, awaited=dict.fromkeys(gone, NOW), bounds=BOUNDS, now=NOW)
+    assert not noted(lifted, on=on, awaited=gone).is_on
 
 
 def test_nodes_that_are_lost_already_count_on_neither_side():
@@ -112,7 +127,7 @@ def test_it_ends_after_a_while_and_does_not_come_again_for_the_same_silence():
 
 
 def test_nodes_that_spoke_in_between_may_put_it_on_again():
-    over = braking.lifted(nodes(10, silent=4), bounds=BOUNDS, now=NOW)
+    over = braking.lifted(nodes(10, silent=4), awaited={}, bounds=BOUNDS, now=NOW)
     assert over.passed == {"n000", "n001", "n002", "n003"}
     healed = noted(over, on=nodes(10))
     assert (healed.is_on, healed.passed) == (False, frozenset())

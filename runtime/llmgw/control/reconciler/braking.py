@@ -4,12 +4,16 @@ While it is on nobody is given up for silence and nothing is placed, so that a c
 have half of a fleet loaded anew on the other half. It ends when half of those nodes are back, when
 somebody lifts it, or after a while; those that are silent still are then judged as any other, but
 where half came back the rest has a moment more for the same.
+
+A control plane that has just begun, or has just come to lead, awaits the nodes of the table that
+was published last: those that have not come when settling ends are silent as well.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from llmgw.control.inventory import liveness
@@ -19,25 +23,33 @@ from llmgw.domain.snapshots import Bounds, Brake
 _BACK_SHARE = 0.5
 
 
-def noted(brake: Brake, *, nodes: Mapping[str, Node], bounds: Bounds, now: float) -> Brake:
-    """The brake after another look at the nodes."""
-    silent = _silent(nodes, bounds=bounds, now=now)
+def noted(
+    brake: Brake,
+    *,
+    nodes: Mapping[str, Node],
+    awaited: Mapping[str, float],
+    bounds: Bounds,
+    now: float,
+) -> Brake:
+    """The brake after another look at the nodes; ``awaited`` says since when nobody has come."""
+    silent = {**awaited, **_silent(nodes, bounds=bounds, now=now)}
     brake = replace(brake, passed=brake.passed & silent.keys())
     if brake.since_at is not None:
-        if _are_back(brake, nodes, silent):
-            off = lifted(nodes, bounds=bounds, now=now)
-            return replace(off, spared_until=now + bounds.lost_after_s)
+        if _are_back(brake, {*nodes, *awaited}, silent):
+            return Brake(passed=frozenset(silent), spared_until=now + bounds.lost_after_s)
         is_over = now - brake.since_at >= bounds.brake_max_s
-        return lifted(nodes, bounds=bounds, now=now) if is_over else brake
+        return Brake(passed=frozenset(silent)) if is_over else brake
     held = _gone_together(silent, passed=brake.passed, window_s=bounds.brake_window_s)
-    present = sum(node.liveness is not Liveness.LOST for node in nodes.values())
+    present = sum(node.liveness is not Liveness.LOST for node in nodes.values()) + len(awaited)
     least = max(bounds.brake_min_nodes, math.ceil(bounds.brake_fraction * present))
     return replace(brake, since_at=now, held=held) if len(held) >= least else brake
 
 
-def lifted(nodes: Mapping[str, Node], *, bounds: Bounds, now: float) -> Brake:
+def lifted(
+    nodes: Mapping[str, Node], *, awaited: Mapping[str, float], bounds: Bounds, now: float
+) -> Brake:
     """The brake taken off: who is silent now does not put it on again."""
-    return Brake(passed=frozenset(_silent(nodes, bounds=bounds, now=now)))
+    return Brake(passed=frozenset({**awaited, **_silent(nodes, bounds=bounds, now=now)}))
 
 
 def spares(brake: Brake, node_id: str, *, now: float) -> bool:
@@ -55,8 +67,8 @@ def _silent(nodes: Mapping[str, Node], *, bounds: Bounds, now: float) -> Mapping
     }
 
 
-def _are_back(brake: Brake, nodes: Mapping[str, Node], silent: Mapping[str, float]) -> bool:
-    held = brake.held & nodes.keys()
+def _are_back(brake: Brake, known: AbstractSet[str], silent: Mapping[str, float]) -> bool:
+    held = brake.held & known
     return len(held - silent.keys()) >= len(held) * _BACK_SHARE
 
 

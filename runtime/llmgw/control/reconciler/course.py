@@ -5,7 +5,7 @@ The loop keeps one and hands parts of it into each snapshot; nothing in here rea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from llmgw.control.reconciler import braking, demand, settling, wanting
 from llmgw.control.reconciler.options import Options
@@ -31,6 +31,7 @@ class Course:
         self._options = options
         self.settling = settling.begun(now=now)
         self.brake = Brake()
+        self._awaited: Mapping[str, float] = {}
         self.missing_since: Mapping[str, float] = {}
         self.used_at: Mapping[str, float] = {}
         self.waited_at: Mapping[str, float] = {}
@@ -48,11 +49,25 @@ class Course:
     def lift_brake(self, cluster: Cluster, *, now: float) -> bool:
         """Take the brake off; whether it was on."""
         was_on = self.brake.is_on
-        self._note_brake(braking.lifted(cluster.nodes, bounds=self._options.bounds, now=now))
+        bounds = self._options.bounds
+        self._note_brake(
+            braking.lifted(cluster.nodes, awaited=self._awaited, bounds=bounds, now=now)
+        )
         return was_on
 
-    def look(self, cluster: Cluster, catalog: Catalog, *, traffic: Traffic, now: float) -> None:
-        """Note which nodes are there, what is asked for, and which models lack replicas."""
+    def look(
+        self,
+        cluster: Cluster,
+        catalog: Catalog,
+        *,
+        traffic: Traffic,
+        awaited: Collection[str] = (),
+        now: float,
+    ) -> None:
+        """Note which nodes are there, what is asked for, and which models lack replicas.
+
+        ``awaited`` are nodes that ran something before this process began or came to lead.
+        """
         self.used_at = demand.used(self.used_at, cluster=cluster, traffic=traffic, now=now)
         self.waited_at = demand.waited(self.waited_at, traffic=traffic, now=now)
         self.watched_since = demand.watched(
@@ -60,7 +75,6 @@ class Course:
         )
         self.asked = self._asked(cluster, traffic=traffic, now=now)
         bounds = self._options.bounds
-        self._note_brake(braking.noted(self.brake, nodes=cluster.nodes, bounds=bounds, now=now))
         was_settling = not self.settling.is_over
         self.settling = settling.noted(
             self.settling,
@@ -71,6 +85,14 @@ class Course:
         )
         if was_settling and self.settling.is_over:
             _log.info("settled", nodes=len(cluster.nodes), after_s=now - self.settling.started_at)
+        self._awaited = (
+            dict.fromkeys(awaited, self.settling.started_at) if self.settling.is_over else {}
+        )
+        self._note_brake(
+            braking.noted(
+                self.brake, nodes=cluster.nodes, awaited=self._awaited, bounds=bounds, now=now
+            )
+        )
         self.missing_since = wanting.noted(
             self.missing_since,
             catalog=catalog,

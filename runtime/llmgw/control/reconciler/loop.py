@@ -30,11 +30,12 @@ from llmgw.control.reconciler.routing import Routes
 from llmgw.control.reconciler.tallying import Tally
 from llmgw.domain import summaries
 from llmgw.domain.actions import Decision, Place
+from llmgw.domain.catalog import Model
 from llmgw.domain.nodes import HeartbeatFacts, NodeFacts, NodeTarget
 from llmgw.domain.outlooks import OutlookView, PlanView
 from llmgw.domain.questions import WhatIf
 from llmgw.domain.replicas import RunningShard, ShardReport
-from llmgw.domain.routes import EndpointState, RouteTable
+from llmgw.domain.routes import Endpoint, EndpointState, RouteTable
 from llmgw.domain.snapshots import Snapshot
 from llmgw.domain.traffic import Traffic
 from llmgw.domain.views import (
@@ -298,14 +299,9 @@ class Reconciler:
         return decision
 
     def _publish(self) -> None:
-        now, lost_after_s = self._rooms.clock.monotonic(), self._options.bounds.lost_after_s
         table = routing.build(
             self._snapshot(),
-            carried=routing.carried_over(
-                self._last_routes,
-                registered=self._records.cluster.nodes.keys(),
-                is_awaited=now - self._awaits_since < lost_after_s,
-            ),
+            carried=self._carried(),
             refused=self._course.refusals.keys(),
             created_at=self._created_at,
             epoch_at=self._epoch_at,
@@ -318,6 +314,19 @@ class Reconciler:
                 endpoints=len(table.endpoints),
                 models=len(table.models),
             )
+
+    def _carried(self) -> tuple[Endpoint, ...]:
+        """What was published before and may still serve: its nodes have time to come back.
+
+        That is the time after which a node is lost, and longer while nobody is given up at all.
+        """
+        awaited_s = self._rooms.clock.monotonic() - self._awaits_since
+        is_patient = self._course.brake.is_on or not self._course.settling.is_over
+        return routing.carried_over(
+            self._last_routes,
+            registered=self._records.cluster.nodes.keys(),
+            is_awaited=is_patient or awaited_s < self._options.bounds.lost_after_s,
+        )
 
     async def _rest(self) -> None:
         """Wait until something changes or falls due, and a moment more to take changes together."""
@@ -340,6 +349,7 @@ class Reconciler:
             now=self._rooms.clock.monotonic(),
             catalog=self._rooms.catalog.current(),
             traffic=traffic,
+            awaited=frozenset(one.node_id for one in self._carried()),
             draining_inflight=demand.draining_inflight(self.routes.current(), traffic),
             is_leader=self._was_leader,
             seed=int(ids.token(8), 16),

@@ -40,9 +40,25 @@ def ends(snapshot: Snapshot) -> Iterator[Drain]:
             yield Drain(replica.replica_id, reason=reason)
 
 
+def why(replica: Replica, snapshot: Snapshot) -> str:
+    """Why it is to be replaced; empty when it may stay."""
+    if nodes := _draining_nodes(replica, snapshot):
+        return f"node {', '.join(sorted(nodes))} drains"
+    if _has_lost_its_profile(replica, snapshot):
+        return f"profile {replica.profile} is no longer in the catalog"
+    return "its profile has changed" if rolling.is_rolling(replica, snapshot) else ""
+
+
+def grace_s(replica: Replica, snapshot: Snapshot) -> float | None:
+    """How long it serves at most while no replacement does; as long as it takes if it may stay."""
+    if not _draining_nodes(replica, snapshot) and not _has_lost_its_profile(replica, snapshot):
+        return None
+    return rolling.grace(snapshot.catalog.models.get(replica.model), snapshot)
+
+
 def _called_off(snapshot: Snapshot) -> Iterator[Stay]:
     for replica in _moving(snapshot):
-        if not _why_move(replica, snapshot):
+        if not why(replica, snapshot):
             yield Stay(replica.replica_id, reason="there is no reason any more to replace it")
 
 
@@ -52,7 +68,7 @@ def _begun(snapshot: Snapshot) -> Iterator[Move]:
     reasons = {
         replica.replica_id: reason
         for replica in snapshot.cluster.replicas.values()
-        if not replica.is_moving and (reason := _why_move(replica, snapshot))
+        if not replica.is_moving and (reason := why(replica, snapshot))
     }
     waiting = [snapshot.cluster.replicas[replica_id] for replica_id in reasons]
     present = [replica for replica in waiting if replica.state in _PRESENT]
@@ -60,14 +76,6 @@ def _begun(snapshot: Snapshot) -> Iterator[Move]:
         if under_way[replica.model] < _most_at_once(replica, snapshot):
             under_way[replica.model] += 1
             yield Move(replica.replica_id, reason=reasons[replica.replica_id])
-
-
-def _why_move(replica: Replica, snapshot: Snapshot) -> str:
-    if nodes := _draining_nodes(replica, snapshot):
-        return f"node {', '.join(sorted(nodes))} drains"
-    if _has_lost_its_profile(replica, snapshot):
-        return f"profile {replica.profile} is no longer in the catalog"
-    return "its profile has changed" if rolling.is_rolling(replica, snapshot) else ""
 
 
 def _has_lost_its_profile(replica: Replica, snapshot: Snapshot) -> bool:
@@ -84,19 +92,18 @@ def _most_at_once(replica: Replica, snapshot: Snapshot) -> int:
 
 
 def _why_it_may_go(replica: Replica, snapshot: Snapshot, *, is_enough: bool) -> str:
-    why = _why_move(replica, snapshot)
+    cause = why(replica, snapshot)
     if replica.ready_at is None:
-        return f"{why}, and it has never served"
+        return f"{cause}, and it has never served"
     if is_enough:
-        return f"{why}, and enough others serve"
+        return f"{cause}, and enough others serve"
     if rolling.is_rolling(replica, snapshot) and rolling.may_interrupt(replica, snapshot):
-        return f"{why}, and there is no room for another beside it"
+        return f"{cause}, and there is no room for another beside it"
     since_at = replica.moving_since_at
     waited_s = 0.0 if since_at is None else snapshot.now - since_at
-    model = snapshot.catalog.models.get(replica.model)
-    must_go = _draining_nodes(replica, snapshot) or _has_lost_its_profile(replica, snapshot)
-    if must_go and waited_s >= rolling.grace(model, snapshot):
-        return f"{why}, and no replacement came to serve within {waited_s:.0f} s"
+    most_s = grace_s(replica, snapshot)
+    if most_s is not None and waited_s >= most_s:
+        return f"{cause}, and no replacement came to serve within {waited_s:.0f} s"
     return ""
 
 

@@ -30,6 +30,8 @@ class Surroundings:
     now: float
     catalog: Catalog
     traffic: Traffic = field(default_factory=Traffic)
+    awaited: frozenset[str] = frozenset()
+    """Nodes that ran something before and have not come back yet."""
     draining_inflight: Mapping[str, int] = field(default_factory=dict)
     is_leader: bool = True
     seed: int = 0
@@ -50,7 +52,11 @@ class Passing:
     def look(self, around: Surroundings) -> None:
         """Note which nodes are there, what is asked for, and which models lack replicas."""
         self._course.look(
-            self._records.cluster, around.catalog, traffic=around.traffic, now=around.now
+            self._records.cluster,
+            around.catalog,
+            traffic=around.traffic,
+            awaited=around.awaited,
+            now=around.now,
         )
 
     def snapshot(self, around: Surroundings) -> Snapshot:

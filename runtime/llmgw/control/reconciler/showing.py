@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from llmgw.control.inventory import claims as claiming
 from llmgw.control.inventory import fleet
 from llmgw.control.inventory.claims import Claims
-from llmgw.control.reconciler import draining, expecting, gates, rolling, wanting
+from llmgw.control.reconciler import draining, expecting, gates, moving, rolling, wanting
 from llmgw.domain.catalog import Model
 from llmgw.domain.nodes import Gpu, Liveness, Node
 from llmgw.domain.replicas import Replica, ReplicaState, Shard
@@ -168,7 +168,9 @@ def _move(replica: Replica, snapshot: Snapshot) -> str:
     if replica.moving_since_at is None:
         return ""
     waited_s = snapshot.now - replica.moving_since_at
-    return f"serves until another one does in its stead, for {waited_s:.0f} s so far"
+    why, most_s = moving.why(replica, snapshot), moving.grace_s(replica, snapshot)
+    bound = "" if most_s is None else f", {most_s:.0f} s at most"
+    return f"{why}: serves until another one does in its stead, for {waited_s:.0f} s so far{bound}"
 
 
 def _shard(shard: Shard, *, now: float) -> ShardView:
