@@ -38,6 +38,12 @@ COMMANDS: Mapping[str, LazyCommand] = {
         help="Run the control plane and the gateway, or the gateway alone in front of endpoints.",
         extras="server",
     ),
+    "gateway": LazyCommand(
+        module="llmgw.cli.gateway_cmd",
+        attribute="gateway",
+        help="Run a gateway on a host of its own, which follows a control plane elsewhere.",
+        extras="server",
+    ),
     "agent": LazyCommand(
         module="llmgw.cli.agent_cmd",
         attribute="agent",
@@ -62,7 +68,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "unit": LazyCommand(
         module="llmgw.cli.unit_cmd",
         attribute="unit",
-        help="Print the systemd unit of the server or the agent.",
+        help="Print the systemd unit of the server, the agent or a gateway.",
     ),
     "config": LazyCommand(
         module="llmgw.cli.config_cmd",

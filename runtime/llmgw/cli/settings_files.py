@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 AGENT = Path("/etc/llmgw/agent.yaml")
+GATEWAY = Path("/etc/llmgw/gateway.yaml")
 SERVER = Path("/etc/llmgw/server.yaml")
 
 

@@ -1,4 +1,4 @@
-"""``llmgw unit``: the systemd unit of the server or the agent, to be put in place by hand."""
+"""``llmgw unit``: the systemd unit of a server, an agent or a gateway, to be installed by hand."""
 
 from __future__ import annotations
 

@@ -145,6 +145,12 @@ FAMILIES = (
     Family("llmgw_tasks", _G, "Tasks of workers: a few, and one more for each dial under way."),
     Family("llmgw_memory_blocks", _G, "Pieces of memory that Python has in use in workers."),
     Family("llmgw_worker_up", _G, "1 for each gateway worker that serves.", ("worker",)),
+    Family(
+        "llmgw_control_plane_connected",
+        _G,
+        "Of a gateway on a host of its own: 1 while a control plane tells it what is served, 0 "
+        "while it serves from its last table.",
+    ),
 )
 
 _HEAD = """# Metrics of the gateway

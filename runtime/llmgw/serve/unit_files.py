@@ -10,7 +10,7 @@ from importlib import resources
 
 from llmgw.errors import Unknown
 
-NAMES = ("llmgw-agent", "llmgw-server")
+NAMES = ("llmgw-agent", "llmgw-gateway", "llmgw-server")
 
 
 def text(name: str) -> str:

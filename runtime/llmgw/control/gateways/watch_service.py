@@ -191,7 +191,7 @@ class WatchService(gateway_pb2_grpc.GatewayServiceServicer):
     async def _refuse(self, name: str, context: _Context, error: LlmgwError) -> NoReturn:
         self._on_refused(context.peer(), common_name(context), name, error)
         _log.warning(
-            "gateway_refused",
+            "gateway_call_ended",
             gateway=name,
             peer=context.peer(),
             code=error.code,

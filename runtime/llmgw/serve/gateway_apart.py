@@ -1,0 +1,156 @@
+"""``llmgw gateway``: the gateway's workers on a host of their own.
+
+It is to its workers what a server is to its own: it holds the lock of its run folder, the listening
+sockets and the last table. Tables come over the link from the control plane that leads, are kept
+on disk, and are served from there when no control plane answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from llmgw import __version__
+from llmgw.api.routers import metrics as metrics_route
+from llmgw.config.gateway_host import GatewayHostSettings
+from llmgw.gateway import families
+from llmgw.kit import addresses, logs, metrics
+from llmgw.kit.metrics import Sample
+from llmgw.serve import listeners, run_folder
+from llmgw.serve.admin import AdminListener, RoutesReadiness
+from llmgw.serve.asgi_port import AsgiPort
+from llmgw.serve.gateway_link import GatewayLink
+from llmgw.serve.liveroutes import LiveRoutes
+from llmgw.serve.messages import WorkerSettings
+from llmgw.serve.metrics_pages import MetricsPages
+from llmgw.serve.route_file import RouteFile
+from llmgw.serve.signals import StopAsked
+from llmgw.serve.workers import Workers
+
+_log = logs.get(__name__)
+
+Announce = Callable[[str], None]
+"""Writes one line for the person who started the process."""
+
+
+class GatewayApart:
+    """One gateway from its lock to its end."""
+
+    def __init__(self, settings: GatewayHostSettings, *, announce: Announce) -> None:
+        """``settings`` are whole, as they are loaded."""
+        self._settings = settings
+        self._announce = announce
+        self._stop = StopAsked()
+        self._routes = LiveRoutes()
+        self._link: GatewayLink | None = None
+
+    async def run(self) -> None:
+        """Serve until SIGTERM or SIGINT; a second one cuts what still runs."""
+        self._stop.listen()
+        with run_folder.held(Path(self._settings.run_dir)):
+            async with AsyncExitStack() as parts:
+                workers = await self._start(parts)
+                await self._stop.wait()
+                _log.info("stopping")
+                hurry = asyncio.create_task(self._hurry(workers), name="gateway.hurry")
+                parts.callback(hurry.cancel)
+
+    async def _start(self, parts: AsyncExitStack) -> Workers:
+        """Open every port before any worker is touched, so that a mistake changes nothing."""
+        settings = self._settings
+        admin_port = self._port(parts, settings.admin_listen, key="admin_listen")
+        metrics_port = (
+            None
+            if settings.metrics_listen is None
+            else self._port(parts, settings.metrics_listen, key="metrics_listen")
+        )
+        self._load(parts)
+        workers = self._workers()
+        parts.callback(self._routes.subscribe(workers.publish))
+        self._link = link = GatewayLink(settings, routes=self._routes)
+        # Before the workers, so that it is closed after them: it tells of what they still have.
+        parts.push_async_callback(link.close)
+        url = await workers.start()
+        stopping = settings.gateway
+        grace_s = stopping.drain_delay_s + stopping.shutdown_grace_s
+        parts.push_async_callback(workers.close, grace_s=grace_s)
+        link.start(workers)
+        figures = MetricsPages(workers, fleet=self._link_page)
+        admin = AdminListener(
+            admin_port,
+            readiness=RoutesReadiness(self._routes.current, obstacle=self._obstacle),
+            control=None,
+            figures=figures,
+        )
+        admin.start()
+        parts.push_async_callback(admin.close)
+        self._say_where(url, admin=listeners.shown(admin_port))
+        if metrics_port is not None:
+            shown = AsgiPort(metrics_port, app=metrics_route.create_app(figures), name="metrics")
+            shown.start()
+            parts.push_async_callback(shown.close)
+            self._announce(f"metrics  {listeners.shown(metrics_port)}/metrics")
+        return workers
+
+    @staticmethod
+    def _port(parts: AsyncExitStack, address: str, *, key: str) -> socket.socket:
+        port = listeners.bind(addresses.parse(address), key=key)
+        parts.callback(port.close)
+        return port
+
+    def _load(self, parts: AsyncExitStack) -> None:
+        """Begin with the table on disk, and keep each later one there."""
+        file = RouteFile(Path(self._settings.state_dir))
+        parts.push_async_callback(file.close)
+        table = file.load()
+        if table is not None:
+            self._routes.put(table)
+            _log.info("serves_from_disk", table=table.number, term=table.term or None)
+        parts.callback(self._routes.subscribe(file.keep))
+
+    def _workers(self) -> Workers:
+        settings = self._settings
+        return Workers(
+            address=addresses.parse(settings.listen),
+            count=settings.gateway.workers,
+            settings=WorkerSettings(
+                router=settings.router,
+                gateway=settings.gateway,
+                log=settings.log,
+                admission=settings.admission,
+                on_demand=settings.on_demand,
+            ),
+            run_dir=Path(settings.run_dir),
+            table=self._routes.current(),
+        )
+
+    def _obstacle(self) -> str:
+        """What keeps this gateway from having a table at all."""
+        if self._routes.current().number or self._link is None:
+            return ""
+        refusal = self._link.status.refusal or "none has answered yet"
+        return f"no control plane has told what is served: {refusal}"
+
+    async def _link_page(self) -> str:
+        is_open = self._link is not None and self._link.status.is_open
+        sample = Sample("llmgw_control_plane_connected", (), float(is_open))
+        return metrics.render([sample], families.FAMILIES)
+
+    def _say_where(self, url: str, *, admin: str) -> None:
+        listen = addresses.parse(self._settings.listen)
+        reach = " (on all addresses)" if listen.is_wildcard else ""
+        self._announce(f"gateway  {self._settings.name}")
+        self._announce(f"routes   {', '.join(self._settings.servers)}")
+        self._announce(f"admin    {admin}")
+        self._announce(f"clients  {url}/v1{reach}")
+        if not listen.is_loopback:
+            _log.warning("no_keys", means="whoever reaches the client port may use every model")
+        _log.info("serving", version=__version__, clients=url, admin=admin)
+
+    async def _hurry(self, workers: Workers) -> None:
+        await self._stop.wait_quick()
+        _log.warning("stopping_at_once")
+        workers.hurry()
