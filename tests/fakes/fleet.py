@@ -8,9 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from llmgw.api.ports import Control
+from llmgw.control.catalog.desk import CatalogDesk
+from llmgw.control.catalog.keeping import CatalogKeeper
+from llmgw.control.catalog.source_check import SourceCheck
 from llmgw.domain import summaries
 from llmgw.domain.actors import Actor
-from llmgw.domain.catalog import Scaling
+from llmgw.domain.catalog import Model, Scaling
 from llmgw.domain.deeds import Deed
 from llmgw.domain.nodes import Fabric, Host, LocalWeights, NodeTarget, Storage, never_registered
 from llmgw.domain.outlooks import ActionView, ModelOutlook, OutlookView, PassView, PlanView
@@ -39,6 +42,8 @@ from llmgw.domain.views import (
     StatusView,
 )
 from llmgw.errors import Conflict, LlmgwError, NotConnected, Unknown
+from llmgw.kit.clock import SystemClock
+from tests.fakes.stored_models import StoredModelsInMemory
 
 GIB = 1024**3
 
@@ -264,6 +269,7 @@ class FakeFleet:
     control: ControlView = CONTROL
     rolled: list[tuple[str, bool]] = field(default_factory=list)
     """Which models were to follow their profiles, and whether that may interrupt them."""
+    retried: list[str] = field(default_factory=list)
     looks: int = 0
     """How often the replicas were asked for."""
 
@@ -316,6 +322,10 @@ class FakeFleet:
             if model == view.name or model in view.aliases:
                 return dataclasses.replace(view, stale=2, roll="2 left to replace")
         raise Unknown(f"the catalog has no model {model!r}")
+
+    def retry(self, model: str) -> ModelView:
+        self.retried.append(model)
+        return self.roll(model, may_interrupt=False)
 
     def become_ready(self, name: str) -> None:
         """The model's replicas come up."""
@@ -473,6 +483,12 @@ class FakeAudit:
         return found[:limit]
 
 
+def catalogs_of(declared: Sequence[Model], stored: StoredModelsInMemory | None) -> CatalogDesk:
+    """The real catalog, of what is declared and what lies in memory; nothing has a network."""
+    keeper = CatalogKeeper(declared, stored=stored, clock=SystemClock())
+    return CatalogDesk(keeper, sources=SourceCheck(hub_url="http://127.0.0.1:1"))
+
+
 def control_of(fleet: FakeFleet) -> Control:
     """Everything that the admin API asks, with one fleet behind it."""
     return Control(
@@ -485,6 +501,7 @@ def control_of(fleet: FakeFleet) -> Control:
         plans=FakePlans(),
         bundles=FakeBundles(),
         rolls=fleet,
+        catalogs=catalogs_of((), StoredModelsInMemory()),
         lead=FakeLead(),
         audit=FakeAudit(),
     )

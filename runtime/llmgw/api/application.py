@@ -18,11 +18,13 @@ from llmgw.api.edge import RequestEdge
 from llmgw.api.ports import Control, MetricsPage, Readiness
 from llmgw.api.routers import (
     audit,
+    catalog,
     engine_check,
     leader,
     log,
     metrics,
     model,
+    model_edit,
     node,
     placement,
     plan,
@@ -45,7 +47,9 @@ _NOUNS = (
     node,
     engine_check,
     log,
+    model_edit,  # its routes say more than a name
     model,
+    catalog,
     placement,
     plan,
     replica,

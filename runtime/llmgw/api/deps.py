@@ -79,6 +79,11 @@ def rolls(request: Request) -> ports.Rolls:
     return cast("Control", request.app.state.control).rolls
 
 
+def catalogs(request: Request) -> ports.Catalogs:
+    """The catalog."""
+    return cast("Control", request.app.state.control).catalogs
+
+
 def leads(request: Request) -> ports.Lead:
     """How this control plane stands."""
     return cast("Control", request.app.state.control).lead
@@ -105,5 +110,6 @@ Downloads = Annotated[NodeDownloads, Depends(downloads)]
 Plans = Annotated[ports.Plans, Depends(plans)]
 Bundles = Annotated[ports.Bundles, Depends(bundles)]
 Rolls = Annotated[ports.Rolls, Depends(rolls)]
+Catalogs = Annotated[ports.Catalogs, Depends(catalogs)]
 Leads = Annotated[ports.Lead, Depends(leads)]
 AuditLog = Annotated[ports.Audit, Depends(audit_log)]

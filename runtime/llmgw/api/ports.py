@@ -7,6 +7,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from llmgw.domain.actors import Actor
+from llmgw.domain.catalog_views import (
+    CatalogView,
+    EntryView,
+    Outcome,
+    ScalingWish,
+    SourceView,
+)
 from llmgw.domain.deeds import Deed
 from llmgw.domain.nodes import NodeTarget
 from llmgw.domain.outlooks import OutlookView, PlanView
@@ -81,6 +88,72 @@ class Rolls(Protocol):
 
     def roll(self, model: str, *, may_interrupt: bool) -> ModelView:
         """Have them follow its profile; ``Unknown`` model, ``Standby``."""
+        ...
+
+    def retry(self, model: str) -> ModelView:
+        """Start it anew without waiting longer; ``Unknown`` model, ``Standby``."""
+        ...
+
+
+class Catalogs(Protocol):
+    """The catalog as operators read and change it.
+
+    A change raises ``NoStore`` without a store, ``CatalogInvalid`` with every mistake, ``Conflict``
+    or ``Unknown`` where it is refused; then nothing has changed. A trial changes nothing either.
+    """
+
+    def shown(self) -> CatalogView:
+        """Every entry as it was written, and stored ones that were left out."""
+        ...
+
+    def entry(self, name: str) -> EntryView:
+        """One entry, by its name or an alias; ``Unknown`` when there is no such."""
+        ...
+
+    async def check_source(self, source: str) -> SourceView:
+        """Whether weights are where a source says; bounded."""
+        ...
+
+    async def add(
+        self,
+        definition: Mapping[str, object],
+        *,
+        may_replace: bool,
+        has_source_check: bool,
+        actor: str,
+        is_trial: bool,
+    ) -> Outcome:
+        """A new entry, or one in place of a stored one."""
+        ...
+
+    async def remove(self, name: str, *, actor: str, is_trial: bool) -> Outcome:
+        """An entry less; its replicas drain and stop."""
+        ...
+
+    async def scale(self, name: str, wish: ScalingWish, *, actor: str, is_trial: bool) -> Outcome:
+        """Other numbers of replicas; all else stays as it was written."""
+        ...
+
+    async def fall_back(
+        self, name: str, fallbacks: Sequence[str], *, actor: str, is_trial: bool
+    ) -> Outcome:
+        """Other models that answer in its stead."""
+        ...
+
+    async def describe(self, name: str, text: str, *, actor: str, is_trial: bool) -> Outcome:
+        """Another line for people who choose; an empty one takes it away."""
+        ...
+
+    async def apply(
+        self,
+        definitions: Sequence[Mapping[str, object]],
+        *,
+        may_remove: bool,
+        has_source_check: bool,
+        actor: str,
+        is_trial: bool,
+    ) -> Outcome:
+        """Make the stored entries those that are written here."""
         ...
 
 
@@ -178,5 +251,6 @@ class Control:
     plans: Plans
     bundles: Bundles
     rolls: Rolls
+    catalogs: Catalogs
     lead: Lead
     audit: Audit

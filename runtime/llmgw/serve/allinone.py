@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from socket import socket
 
+from llmgw.config import store_address
 from llmgw.config.settings import ServerSettings
 from llmgw.domain.routes import EndpointState
 from llmgw.domain.views import ModelView, ReplicaView
@@ -30,6 +31,9 @@ from llmgw.serve.embedded import UpSettings
 from llmgw.serve.one_gateway import OneGateway
 from llmgw.serve.route_file import RouteFile
 from llmgw.serve.signals import StopAsked
+from llmgw.store import opening
+from llmgw.store.database import Sizing
+from llmgw.store.opening import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +136,27 @@ class AllInOne:
         file = RouteFile(Path(server.state_dir))
         self._parts.push_async_callback(file.close)
         node_id = self._settings.agent.node_id
-        control = ControlPlane(server, last_routes=file.load(), also_expected=[node_id])
+        control = ControlPlane(
+            server,
+            last_routes=file.load(),
+            also_expected=[node_id],
+            store=await self._start_store(server),
+            environ=self._environ,
+        )
         self._parts.callback(control.routes.subscribe(file.keep))
         port = await control.start()
         self._parts.push_async_callback(control.close)
         self._control = control
         return control, port
+
+    async def _start_store(self, server: ServerSettings) -> Store:
+        """A file of this data folder, which nobody else uses: so there is nobody to elect."""
+        address = store_address.resolve(server.auth.store, environ=self._environ)
+        opening.check_owner(address)
+        store = Store(address, sizing=Sizing(timeout_s=server.auth.store_timeout_s))
+        self._parts.push_async_callback(store.close)
+        await store.open(may_migrate=True)
+        return store
 
     async def _start_agent(self, port: int) -> None:
         url = f"http://{Address(host='127.0.0.1', port=port)}"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from pathlib import Path
 
 from llmgw.api.ports import Control
+from llmgw.config import secrets
 from llmgw.config.settings import ServerSettings, TlsFiles
 from llmgw.control.agents.connections import Connections
 from llmgw.control.agents.dispatching import Dispatcher
@@ -13,18 +15,19 @@ from llmgw.control.agents.listener import Listener
 from llmgw.control.agents.logs import LogQuestions
 from llmgw.control.agents.service import AgentService, Streams
 from llmgw.control.agents.turned_away import TurnedAway
-from llmgw.control.catalog.live import LiveCatalog
+from llmgw.control.catalog.desk import CatalogDesk
+from llmgw.control.catalog.keeping import CatalogKeeper
+from llmgw.control.catalog.source_check import SourceCheck
 from llmgw.control.leadership.elector import Elector, SoleLeader, Standing
 from llmgw.control.reconciler import options
 from llmgw.control.reconciler.loop import Reconciler
 from llmgw.control.reconciler.ports import Gateways, Rooms
 from llmgw.control.recorder.journal import Journal
-from llmgw.domain import catalog_rules
 from llmgw.domain.routes import RouteTable
 from llmgw.domain.views import LeadView
 from llmgw.errors import AlreadyHeld, Standby
 from llmgw.kit import addresses
-from llmgw.kit.clock import Clock, SystemClock
+from llmgw.kit.clock import SystemClock
 from llmgw.kit.tasks import Tasks
 from llmgw.serve import fleet_metrics, holders
 from llmgw.serve.audit_log import AuditLog
@@ -44,14 +47,14 @@ class ControlPlane:
         also_expected: Collection[str] = (),
         elector: Elector | None = None,
         store: Kept | None = None,
-        clock: Clock | None = None,
+        environ: Mapping[str, str] | None = None,
     ) -> None:
         """``also_expected`` are nodes that are awaited before anything is placed.
 
         ``elector`` is started after this and ended after ``close``.
-        Without ``store`` nothing is kept.
+        Without ``store`` nothing is kept; ``environ`` is where secrets may lie.
         """
-        clock = clock or SystemClock()
+        clock = SystemClock()
         leadership, questions = elector or SoleLeader(), LogQuestions()
         self._elector = elector
         self._connections = connections = Connections(clock=clock)
@@ -59,8 +62,11 @@ class ControlPlane:
         turned_away = TurnedAway(clock=clock)
         self._journal = _journal(settings)
         self._apart = apart = RemoteGateways(self._table, clock=clock)
+        self._catalog = CatalogKeeper(
+            settings.models, stored=store.models if store else None, clock=clock
+        )
         rooms = Rooms(
-            catalog=LiveCatalog(catalog_rules.build(settings.models)),
+            catalog=self._catalog.live,
             dispatcher=dispatcher,
             leadership=leadership,
             clock=clock,
@@ -83,6 +89,7 @@ class ControlPlane:
             plans=self.reconciler,
             bundles=SupportBundle(settings, views=self._views, clock=clock),
             rolls=self.reconciler,
+            catalogs=CatalogDesk(self._catalog, sources=_sources(settings, environ or {})),
             lead=self,
             audit=AuditLog(store.audit if store else None, settings=settings.audit, clock=clock),
         )
@@ -112,6 +119,7 @@ class ControlPlane:
         self._tasks = Tasks(owner="control")
         if elector is not None:
             elector.subscribe(self._stands)
+            elector.prepare(self._catalog.load)
 
     def lead(self) -> LeadView:
         """See ``api.ports.Lead``."""
@@ -150,9 +158,17 @@ class ControlPlane:
         }
 
     async def start(self) -> int:
-        """Listen for agents and begin the passes; the port that agents dial."""
+        """Listen for agents and begin the passes; the port that agents dial.
+
+        What is stored is in the catalog before: agents are told to end what no model names.
+        """
+        if self._elector is None:
+            await self._catalog.load()
+        else:
+            await self._catalog.refresh()  # a leader has it already, a standby may wait for it
         port = await self._listening()
         self._tasks.spawn("reconciler", self.reconciler.run())
+        self._tasks.spawn("catalog", self._catalog.run())
         return port
 
     async def close(self) -> None:
@@ -180,6 +196,11 @@ class ControlPlane:
             raise AlreadyHeld(
                 f"agent_listen: {self._address} is in use{by}; stop it, or set another address"
             ) from error
+
+
+def _sources(settings: ServerSettings, environ: Mapping[str, str]) -> SourceCheck:
+    token = partial(secrets.resolve, settings.control.hub_token or "", environ=environ)
+    return SourceCheck(hub_url=settings.control.hub_url, hub_token=token)
 
 
 def _journal(settings: ServerSettings) -> Journal | None:

@@ -72,7 +72,9 @@ def _server_overrides(wishes: Wishes) -> Mapping[str, object]:
     }
     given = {key: value for key, value in wished.items() if value is not None}
     # Its own agent comes in plaintext over loopback; others join an `llmgw server`.
-    return {**given, "agent_listen": _ANY_PORT, "agent_tls": None, "control.enabled": True}
+    own = {"agent_listen": _ANY_PORT, "agent_tls": None, "control.enabled": True}
+    # A store that is shared would need an election, and its data folder is nobody else's.
+    return {**given, **own, "auth.store": str(wishes.data.absolute() / "state" / "store.db")}
 
 
 def _server_defaults(wishes: Wishes) -> Mapping[str, object]:

@@ -199,7 +199,9 @@ class Server:
             return None
         file = RouteFile(Path(settings.state_dir))
         leading = _make_leading(settings, environ=self._environ)
-        control = _make_control_plane(settings, last_routes=file.load(), leading=leading)
+        control = _make_control_plane(
+            settings, last_routes=file.load(), leading=leading, environ=self._environ
+        )
         if leading is not None:
             parts.push_async_callback(leading.close)
             await leading.start()
@@ -253,7 +255,11 @@ def _held(run_dir: Path) -> HeldLock:
 
 
 def _make_control_plane(
-    settings: ServerSettings, *, last_routes: RouteTable | None, leading: LeadingLike | None
+    settings: ServerSettings,
+    *,
+    last_routes: RouteTable | None,
+    leading: LeadingLike | None,
+    environ: Mapping[str, str],
 ) -> ControlPlaneLike:
     """Import it only where it is wanted: grpc is larger than all else that a router needs."""
     module = importlib.import_module("llmgw.serve.control_plane")
@@ -262,6 +268,7 @@ def _make_control_plane(
         last_routes=last_routes,
         elector=leading.elector if leading else None,
         store=leading.store if leading else None,
+        environ=environ,
     )
     return made
 

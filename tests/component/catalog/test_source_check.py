@@ -153,13 +153,13 @@ async def test_what_the_hub_says_is_told(hub, source, is_good, says):
 
 
 async def test_the_hubs_token_opens_what_is_closed_and_the_size_is_known(hub):
-    found = await SourceCheck(hub_url=hub.url, hub_token="hf_reader").check("hf:org/closed/m.gguf")
+    found = await SourceCheck(hub_url=hub.url, hub_token=lambda: "hf_reader").check("hf:org/closed/m.gguf")
     assert (found.is_good, found.size_bytes) == (True, 10_000)
 
 
 async def test_the_hubs_token_is_sent_to_nobody_else(hub):
     async with serving(lambda _: Reply(200, body=WEIGHTS)) as other:
-        await SourceCheck(hub_url=hub.url, hub_token="hf_x").check(f"{other.url}/m.gguf")
-        await SourceCheck(hub_url="http://hub.invalid", hub_token="hf_x").check("hf:org/open")
+        await SourceCheck(hub_url=hub.url, hub_token=lambda: "hf_x").check(f"{other.url}/m.gguf")
+        await SourceCheck(hub_url="http://hub.invalid", hub_token=lambda: "hf_x").check("hf:org/open")
         assert all("authorization" not in r.headers for r in other.requests)
-    assert SourceCheck(hub_url="http://hub.invalid", hub_token="hf_x")._hub_headers == {}
+    assert SourceCheck(hub_url="http://hub.invalid", hub_token=lambda: "hf_x")._hub_headers() == {}

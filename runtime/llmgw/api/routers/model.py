@@ -34,3 +34,9 @@ async def roll(rolls: Rolls, act: Acting, name: str, how: RollIn) -> ModelOut:
     """Replace the replicas that are of an older profile: one first, the others when it serves."""
     act.after = {"may_interrupt": how.may_interrupt}
     return ModelOut.model_validate(rolls.roll(name, may_interrupt=how.may_interrupt))
+
+
+@router.post("/models/{name}/retry")
+async def retry(rolls: Rolls, name: str) -> ModelOut:
+    """Start it anew now, where it failed and would wait longer."""
+    return ModelOut.model_validate(rolls.retry(name))

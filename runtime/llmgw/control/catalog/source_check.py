@@ -8,7 +8,7 @@ engine can find (a path, a name that the engine resolves) passes with a note.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import httpx
@@ -51,19 +51,16 @@ class SourceCheck:
         self,
         *,
         hub_url: str,
-        hub_token: str = "",
+        hub_token: Callable[[], str] = str,
         connect_s: float = CONNECT_S,
         total_s: float = TOTAL_S,
     ) -> None:
         """``hub_url`` is where sources that begin with ``hf:`` are.
 
-        The token is sent where nobody on the way can read it, and nowhere else.
+        The token is read at each use, and sent where nobody on the way can read it.
         """
         self._hub_url = hub_url.rstrip("/")
-        is_private = self._hub_url.startswith(("https://", "http://127.0.0.1:"))
-        self._hub_headers = (
-            {"authorization": f"Bearer {hub_token}"} if hub_token and is_private else {}
-        )
+        self._hub_token = hub_token
         self._connect_s, self._total_s = connect_s, total_s
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
@@ -81,10 +78,15 @@ class SourceCheck:
 
     def _place(self, source: str) -> tuple[str, Mapping[str, str]]:
         if source.startswith("hf:"):
-            return _on_hub(weights.hub_source(source), hub_url=self._hub_url), self._hub_headers
+            return _on_hub(weights.hub_source(source), hub_url=self._hub_url), self._hub_headers()
         parts = urlsplit(source)
         name = _MANIFEST if weights.names_a_version(source) else ""
         return urlunsplit(parts._replace(path=parts.path + name, fragment="")), {}
+
+    def _hub_headers(self) -> Mapping[str, str]:
+        is_private = self._hub_url.startswith(("https://", "http://127.0.0.1:"))
+        token = self._hub_token() if is_private else ""
+        return {"authorization": f"Bearer {token}"} if token else {}
 
     async def _looked_at(self, source: str, *, url: str, headers: Mapping[str, str]) -> SourceView:
         bounds = httpx.Timeout(self._total_s, connect=self._connect_s)

@@ -178,12 +178,25 @@ class Reconciler:
 
         ``Unknown`` model; ``Standby`` when another control plane leads.
         """
+        found = self._named(model)
+        self._records.roll(found.name, may_interrupt=may_interrupt)
+        return next(view for view in self.models() if view.name == found.name)
+
+    def retry(self, model: str) -> ModelView:
+        """Start a model (name or alias) that failed without waiting longer.
+
+        ``Unknown`` model; ``Standby`` when another control plane leads.
+        """
+        found = self._named(model)
+        self._records.retry(found.name)
+        return next(view for view in self.models() if view.name == found.name)
+
+    def _named(self, model: str) -> Model:
         self._need_lead()
         found = self._rooms.catalog.current().resolve(model)
         if found is None:
             raise Unknown(f"the catalog has no model {model!r}")
-        self._records.roll(found.name, may_interrupt=may_interrupt)
-        return next(view for view in self.models() if view.name == found.name)
+        return found
 
     def lift_brake(self) -> bool:
         """Judge silent nodes as if only few of them were; false where no brake was on."""

@@ -177,6 +177,15 @@ class Records:
         _log.info("roll_begun", model=model, may_interrupt=may_interrupt)
         self._on_change()
 
+    def retry(self, model: str) -> None:
+        """An operator has mended what made a model fail: its failures count no more."""
+        if model not in self.cluster.failures:
+            return
+        failures = {name: one for name, one in self.cluster.failures.items() if name != model}
+        self.cluster = replace(self.cluster, failures=failures)
+        _log.info("retried", model=model)
+        self._on_change()
+
     def forget(self, node_id: str) -> None:
         """Let go of a node that is gone; ``Conflict`` while it is connected or holds something."""
         if self._node(node_id).is_connected:
