@@ -8,6 +8,7 @@ from __future__ import annotations
 import ensurepip
 import subprocess
 import sys
+import sysconfig
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -59,7 +60,7 @@ class PackageRelease:
         files = {self.lock: "\n".join(lines).encode(), **wheels}
         files.setdefault(f"lock-cu128-{PYTHON}-aarch64.txt", b"torch==9")
         if self.has_pip:
-            bundled = next((Path(ensurepip.__file__).parent / "_bundled").glob("pip-*.whl"))
+            bundled = next(bundled_wheels().glob("pip-*.whl"))
             files[bundled.name] = bundled.read_bytes()
         return files
 
@@ -67,6 +68,12 @@ class PackageRelease:
         folder = engine_releases.place(base, self.engine, self.version, self.files())
         for name, content in self.spoilt.items():
             (folder / name).write_bytes(content)
+
+
+def bundled_wheels():
+    """Debian keeps them apart from the module."""
+    apart = sysconfig.get_config_var("WHEEL_PKG_DIR")
+    return Path(apart) if apart else Path(ensurepip.__file__).parent / "_bundled"
 
 
 @pytest.fixture
