@@ -47,17 +47,20 @@ class Seen:
 class Crowd:
     """Clients that each ask for one stream after the other until told to stop."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, clients: int = CLIENTS) -> None:
         self._url = url
+        self._clients = clients
         self._is_over = False
         self.seen = Seen()
         self.streaming: Counter[int] = Counter()
         """Streams that have begun and not ended, by the pid of their engine."""
 
     async def __aenter__(self) -> Self:
-        limits = httpx.Limits(max_connections=CLIENTS, max_keepalive_connections=CLIENTS)
+        limits = httpx.Limits(
+            max_connections=self._clients, max_keepalive_connections=self._clients
+        )
         self._client = httpx.AsyncClient(timeout=30, limits=limits, trust_env=False)
-        self._tasks = [asyncio.create_task(self._ask_on()) for _ in range(CLIENTS)]
+        self._tasks = [asyncio.create_task(self._ask_on()) for _ in range(self._clients)]
         return self
 
     async def __aexit__(self, *_: object) -> None:
