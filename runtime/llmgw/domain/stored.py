@@ -60,6 +60,28 @@ class StoredNode:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeFlag:
+    """An operator's word on a node."""
+
+    target: NodeTarget
+    reason: str
+    actor: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRoll:
+    """A roll of a model that an operator has asked for and that has not come to its end."""
+
+    model: str
+    begun_at: float
+    may_interrupt: bool = False
+    actor: str = ""
+    halted: str = ""
+    """Why it went no further."""
+
+
+@dataclass(frozen=True, slots=True)
 class AuditFilter:
     """Which entries of the audit log are looked for; what is empty does not matter."""
 

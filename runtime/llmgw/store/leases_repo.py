@@ -18,9 +18,7 @@ from llmgw.domain.stored import Lease
 from llmgw.errors import Invalid
 from llmgw.kit import filelocks
 from llmgw.store.database import Database
-
-LEADER = "leader"
-"""The name of the lease of the control plane."""
+from llmgw.store.fencing import LEADER
 
 _NOW_MS = {
     "postgresql": "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",

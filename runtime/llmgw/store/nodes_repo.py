@@ -6,28 +6,20 @@ What runs on them is not here: the fleet tells that itself.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Row, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from llmgw.domain.nodes import NodeTarget
-from llmgw.domain.stored import AuditEntry, StoredNode
+from llmgw.domain.stored import AuditEntry, NodeFlag, StoredNode
 from llmgw.errors import Unknown
-from llmgw.store import audit_repo, upserting
+from llmgw.store import audit_repo, fencing, upserting
 from llmgw.store.database import Database
 from llmgw.store.tables import nodes
 
-
-@dataclass(frozen=True, slots=True)
-class NodeFlag:
-    """An operator's word on a node."""
-
-    target: NodeTarget
-    reason: str
-    actor: str
-    at: float
+_AT_ONCE = 500
+"""Rows of one statement: SQLite takes 32,766 values in one."""
 
 
 class NodesRepo:
@@ -70,15 +62,46 @@ class NodesRepo:
         """A node said what it is; one that nobody has enrolled is from now on."""
         await self._upsert(node_id, {"facts": facts, "seen_at": at}, at=at, entry=None)
 
-    async def flag(self, node_id: str, flag: NodeFlag, *, entry: AuditEntry | None = None) -> None:
-        """Keep an operator's word, until the next one."""
+    async def seen(self, told: Mapping[str, Mapping[str, object]], *, at: float) -> None:
+        """These nodes were there, and said this of themselves; new ones are enrolled with that."""
+        rows = [
+            {**_row(StoredNode(node_id=name, enrolled_at=at)), "facts": facts, "seen_at": at}
+            for name, facts in sorted(told.items())
+        ]
+
+        async def work(connection: AsyncConnection) -> None:
+            for begin in range(0, len(rows), _AT_ONCE):
+                statement = upserting.insert(connection, nodes).values(
+                    rows[begin : begin + _AT_ONCE]
+                )
+                new = {"facts": statement.excluded.facts, "seen_at": statement.excluded.seen_at}
+                await connection.execute(
+                    statement.on_conflict_do_update(index_elements=["node_id"], set_=new)
+                )
+
+        await self._database.write(work)
+
+    async def prune(self, *, before: float) -> int:
+        """Let go of nodes that were seen last before a time and of which nobody said anything."""
+        is_idle = (nodes.c.target == str(NodeTarget.READY)) & ~nodes.c.is_banned
+
+        async def work(connection: AsyncConnection) -> int:
+            gone = delete(nodes).where(nodes.c.seen_at < before, is_idle)
+            return (await connection.execute(gone)).rowcount
+
+        return await self._database.write(work)
+
+    async def flag(
+        self, node_id: str, flag: NodeFlag, *, owner: str = "", entry: AuditEntry | None = None
+    ) -> None:
+        """Keep an operator's word, until the next one; ``Standby`` unless ``owner`` leads."""
         values = {
             "target": str(flag.target),
             "reason": flag.reason,
             "actor": flag.actor,
             "since": flag.at,
         }
-        await self._upsert(node_id, values, at=flag.at, entry=entry)
+        await self._upsert(node_id, values, at=flag.at, owner=owner, entry=entry)
 
     async def ban(self, node_id: str, *, is_banned: bool, entry: AuditEntry | None = None) -> None:
         """Believe its certificate no longer, or again; ``Unknown`` node."""
@@ -93,10 +116,13 @@ class NodesRepo:
 
         await self._database.write(work)
 
-    async def forget(self, node_id: str, *, entry: AuditEntry | None = None) -> None:
-        """Let go of a node; ``Unknown`` where it is not there."""
+    async def forget(
+        self, node_id: str, *, owner: str = "", entry: AuditEntry | None = None
+    ) -> None:
+        """Let go of a node; ``Unknown`` where it is not there, ``Standby`` unless one leads."""
 
         async def work(connection: AsyncConnection) -> None:
+            await fencing.check(connection, owner=owner)
             gone = await connection.execute(delete(nodes).where(nodes.c.node_id == node_id))
             if gone.rowcount == 0:
                 raise Unknown(f"no node {node_id} is known")
@@ -110,11 +136,13 @@ class NodesRepo:
         values: Mapping[str, object],
         *,
         at: float,
+        owner: str = "",
         entry: AuditEntry | None,
     ) -> None:
         row = {**_row(StoredNode(node_id=node_id, enrolled_at=at)), **values}
 
         async def work(connection: AsyncConnection) -> None:
+            await fencing.check(connection, owner=owner)
             statement = upserting.insert(connection, nodes).values(row)
             await connection.execute(
                 statement.on_conflict_do_update(index_elements=["node_id"], set_=dict(values))

@@ -19,6 +19,7 @@ from llmgw.store.jobs_repo import JobsRepo
 from llmgw.store.leases_repo import LeasesRepo
 from llmgw.store.models_repo import ModelsRepo
 from llmgw.store.nodes_repo import NodesRepo
+from llmgw.store.rolls_repo import RollsRepo
 
 
 class Store:
@@ -29,6 +30,7 @@ class Store:
         self.database = Database(address, sizing=sizing)
         self.models = ModelsRepo(self.database)
         self.nodes = NodesRepo(self.database)
+        self.rolls = RollsRepo(self.database)
         self.leases = LeasesRepo(self.database)
         self.capacity = CapacityRepo(self.database)
         self.audit = AuditRepo(self.database)

@@ -72,6 +72,16 @@ nodes = Table(
     Column("seen_at", At),
 )
 
+rolls = Table(
+    "rolls",
+    metadata,
+    Column("model", Text, primary_key=True),
+    Column("begun_at", At, nullable=False),
+    Column("may_interrupt", Boolean, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("halted", Text, nullable=False),
+)
+
 leases = Table(
     "leases",
     metadata,

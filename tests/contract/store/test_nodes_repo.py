@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from llmgw.domain.nodes import NodeTarget
-from llmgw.domain.stored import StoredNode
-from llmgw.errors import Unknown
-from llmgw.store.nodes_repo import NodeFlag
+from llmgw.domain.stored import NodeFlag, StoredNode
+from llmgw.errors import Standby, Unknown
 
 DRAIN = NodeFlag(target=NodeTarget.DRAINING, reason="new fan", actor="ann", at=50.25)
 
@@ -67,3 +66,38 @@ async def test_a_forgotten_node_is_gone_and_an_unknown_one_is_told(store):
         await store.nodes.forget("n1")
     with pytest.raises(Unknown, match="no node n1"):
         await store.nodes.ban("n1", is_banned=True)
+
+
+async def test_many_nodes_are_seen_at_once_and_keep_what_was_said_of_them(store):
+    await store.nodes.flag("n0007", DRAIN)
+    names = [f"n{number:04}" for number in range(1200)]
+    await store.nodes.seen({name: {"hostname": name} for name in names}, at=7.0)
+    await store.nodes.seen({"n0003": {"hostname": "other"}}, at=9.0)
+    found = {node.node_id: node for node in await store.nodes.all()}
+    assert sorted(found) == names
+    assert (found["n0007"].target, found["n0007"].seen_at) == (NodeTarget.DRAINING, 7.0)
+    assert (found["n0003"].facts, found["n0003"].seen_at) == ({"hostname": "other"}, 9.0)
+    assert found["n0003"].enrolled_at == 7.0
+
+
+async def test_nodes_not_seen_for_long_go_unless_somebody_said_something_of_them(store):
+    await store.nodes.seen({"old": {}, "flagged": {}, "banned": {}}, at=7.0)
+    await store.nodes.seen({"new": {}}, at=90.0)
+    await store.nodes.enrol("awaited", access={}, at=1.0)
+    await store.nodes.flag("flagged", DRAIN)
+    await store.nodes.ban("banned", is_banned=True)
+    assert await store.nodes.prune(before=50.0) == 1
+    left = [node.node_id for node in await store.nodes.all()]
+    assert left == ["awaited", "banned", "flagged", "new"]
+
+
+async def test_who_leads_no_more_changes_nothing(store):
+    await store.nodes.flag("n1", DRAIN, owner="a")  # nobody has ever held the lease
+    await store.leases.take(owner="a", address="a:9090", ttl_s=60)
+    await store.nodes.flag("n2", DRAIN, owner="a")
+    with pytest.raises(Standby, match="ask a:9090") as refused:
+        await store.nodes.flag("n3", DRAIN, owner="b")
+    assert refused.value.leader == "a:9090"
+    with pytest.raises(Standby):
+        await store.nodes.forget("n1", owner="b")
+    assert [node.node_id for node in await store.nodes.all()] == ["n1", "n2"]
