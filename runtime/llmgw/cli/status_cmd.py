@@ -78,6 +78,10 @@ def _class_cells(totals: ClassTotals, *, has_bar: bool) -> list[str]:
 
 
 def _show_lists(screen: Screen, page: StatusView) -> None:
+    if page.control.skipped_models:
+        screen.line()
+        skipped = [Row(one) for one in page.control.skipped_models.items()]
+        screen.table([Column("STORED MODEL LEFT OUT"), Column("REASON", is_whole=True)], skipped)
     if page.unplaced:
         screen.line()
         rows = [Row((u.model, u.reason)) for u in page.unplaced]

@@ -317,6 +317,8 @@ class ControlView:
     term: int = 0
     settling_left_s: float | None = None
     routes_number: int = 0
+    skipped_models: Mapping[str, str] = field(default_factory=dict)
+    """Stored models that were left out of the catalog, by name, and why."""
     gateways: tuple[GatewayView, ...] = ()
     """Those on other hosts."""
     brake: BrakeView | None = None

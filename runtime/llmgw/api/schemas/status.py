@@ -39,6 +39,9 @@ class ControlOut(FromView):
     settling_left_s: float | None = Field(description="Until then nothing new is placed.")
     brake: BrakeOut | None = Field(description="Null while it is off.")
     routes_number: int = Field(description="Rises with each change of what the gateway routes to.")
+    skipped_models: dict[str, str] = Field(
+        description="Stored models that were left out of the catalog, by name, and why."
+    )
     gateways: tuple[GatewayOut, ...] = Field(description="Those on other hosts.")
 
 

@@ -377,6 +377,7 @@ class Reconciler:
             term=self._rooms.leadership.term(),
             settling_left_s=self._course.settling_left_s(now=now),
             routes_number=self.routes.current().number,
+            skipped_models=self._rooms.catalog.current().skipped,
             gateways=self._rooms.gateways_apart(),
             brake=self._course.brake_shown(now=now),
         )

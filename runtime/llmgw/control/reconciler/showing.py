@@ -12,6 +12,7 @@ from llmgw.control.inventory import fleet
 from llmgw.control.inventory.claims import Claims
 from llmgw.control.reconciler import draining, expecting, gates, moving, rolling, wanting
 from llmgw.domain.catalog import Model
+from llmgw.domain.catalog_views import Origin
 from llmgw.domain.nodes import Gpu, Liveness, Node
 from llmgw.domain.replicas import Replica, ReplicaState, Shard
 from llmgw.domain.snapshots import Failures, Snapshot
@@ -216,6 +217,7 @@ def _model(model: Model, held: Sequence[Replica], snapshot: Snapshot, *, refusal
         fallbacks=model.fallbacks,
         profiles=tuple(profile.name for profile in model.profiles),
         scaling=model.scaling,
+        origin=str(Origin.STORED if model.name in snapshot.catalog.stored else Origin.DECLARED),
         is_simulated=model.is_simulated,
         capabilities=model.capabilities,
         context_length=model.context_length,
