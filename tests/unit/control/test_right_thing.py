@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from llmgw.domain import catalog_rules
 from llmgw.domain.nodes import NodeTarget
 from tests.fakes import clusters
 from tests.fakes.virtual_fleet import VirtualFleet
@@ -93,6 +94,18 @@ async def test_what_can_run_nowhere_else_serves_until_the_grace_is_over_which_is
     assert 1020 - 165 - 5 <= took_s <= 1020 + 60 + 5
     assert there.seen.broken == {}
     assert there.seen.started == []
+
+
+@RESTART
+async def test_what_is_scaled_down_ends_what_it_serves_and_is_gone(is_restarted):
+    there = await fleet(clusters.model("m", min=3), nodes=3, stream_s=15.0)
+    there.catalog.swap(catalog_rules.build([clusters.model("m", min=1)]))
+    await there.seconds(3)
+    await restarted(there, is_restarted=is_restarted)
+    await there.until(lambda: len(there.seen.stopped) == 2)
+    await there.seconds(60)
+    assert len(there.ready_on()) == 1
+    assert clients_noticed_nothing(there)
 
 
 # A node is lost
