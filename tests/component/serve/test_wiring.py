@@ -1,0 +1,57 @@
+"""What is joined for production offers every method of every port, with its parameters.
+
+A forwarder that lacks one fails only when an operator needs it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+
+import pytest
+
+from llmgw.api.ports import Control
+from llmgw.control.agents.fleet_ports import FleetEvents
+from llmgw.control.reconciler import ports
+from tests.fakes.simulated import control_plane
+
+IN_THE_API = sorted(typing.get_type_hints(Control))
+
+
+def methods(port):
+    """The methods that a port asks for."""
+    return [
+        method
+        for kind in port.__mro__
+        if getattr(kind, "_is_protocol", False) and kind is not typing.Protocol
+        for method in vars(kind).values()
+        if inspect.isfunction(method) and not method.__name__.startswith("_")
+    ]
+
+
+def assert_fits(thing, port):
+    """Every method is there, and takes what the port says."""
+    wanted = methods(port)
+    assert wanted, port
+    for method in wanted:
+        found = getattr(thing, method.__name__)
+        assert inspect.iscoroutinefunction(found) is inspect.iscoroutinefunction(method)
+        offered = inspect.signature(found).parameters
+        asked = list(inspect.signature(method).parameters)[1:]
+        assert list(offered)[: len(asked)] == asked, f"{port.__name__}.{method.__name__}"
+        extra = [offered[name] for name in list(offered)[len(asked) :]]
+        assert all(one.default is not inspect.Parameter.empty for one in extra)
+
+
+@pytest.mark.parametrize("name", IN_THE_API)
+async def test_the_admin_api_is_offered_all_that_it_asks_for(name, tmp_path):
+    port = typing.get_type_hints(Control)[name]
+    async with control_plane(tmp_path) as control:
+        assert_fits(getattr(control.shown, name), port)
+
+
+async def test_the_reconciler_reaches_nodes_and_hears_them(tmp_path):
+    async with control_plane(tmp_path) as control:
+        assert_fits(control.shown.logs, ports.Dispatcher)
+        assert control.reconciler._rooms.dispatcher is control.shown.logs
+        assert_fits(control.reconciler, FleetEvents)
