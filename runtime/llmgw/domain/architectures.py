@@ -18,6 +18,8 @@ _UNGATED = frozenset({"bloom", "falcon", "gpt2", "gpt_neox", "mpt", "opt", "phi"
 _TIED = ("gemma", "gpt2", "opt", "phi3small", "bloom", "falcon")
 """Types whose input and output embeddings are one unless they say otherwise."""
 
+_MOST_LAYERS = 10_000
+
 _KV_BYTES = 2
 """Keys and values are kept in 16 bits unless an engine is told otherwise."""
 
@@ -53,8 +55,11 @@ class Architecture:
 
 def read(config: Mapping[str, Any]) -> Architecture:
     """The architecture of a ``config.json``; ``Invalid`` says which figure is missing."""
-    text = {**config, **(config.get("text_config") or config.get("llm_config") or {})}
+    part = config.get("text_config") or config.get("llm_config")
+    text = {**config, **part} if isinstance(part, Mapping) else config
     layers = _whole(text, "num_hidden_layers", "n_layer", "num_layers", "n_layers")
+    if layers > _MOST_LAYERS:
+        raise Invalid(f"the configuration has {layers} layers, which no model has")
     hidden = _whole(text, "hidden_size", "n_embd", "d_model")
     heads = _whole(text, "num_attention_heads", "n_head", "n_heads")
     kv_heads = _maybe(text, "num_key_value_heads", "num_kv_heads", "n_head_kv") or heads

@@ -162,7 +162,9 @@ def _tried(
     budget = cards.memory_bytes * _SHARES[wish.engine]
     room = budget - weights * layers / tp - OVERHEAD_BYTES / (tp * pp)
     per_request = model.kv_bytes(wish.context_tokens) * kept
-    requests = int(room // per_request) if room > 0 else 0
+    # A model without attention keeps nothing of its context: room for one is room for all.
+    room_for = room // per_request if per_request else float(wish.requests)
+    requests = int(room_for) if room > 0 else 0
     return Fit(
         cards=cards,
         precision=precision,

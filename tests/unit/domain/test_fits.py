@@ -164,3 +164,23 @@ def test_figures_of_the_text_part_count_in_a_model_that_sees():
 def test_a_configuration_that_is_none_says_what_it_lacks():
     with pytest.raises(Invalid, match="num_hidden_layers"):
         architectures.read({"model_type": "resnet"})
+
+
+@pytest.mark.parametrize(
+    ("config", "why"),
+    [
+        ({**LLAMA_8B, "num_hidden_layers": 10**9}, "layers, which no model has"),
+        ({"text_config": ["llama"]}, "num_hidden_layers"),
+    ],
+    ids=["endless", "no-part"],
+)
+def test_a_configuration_that_makes_no_sense_is_refused_at_once(config, why):
+    with pytest.raises(Invalid, match=why):
+        architectures.read(config)
+
+
+def test_a_model_without_attention_keeps_nothing_of_its_context():
+    recurrent = {**LLAMA_8B, "layer_types": ["linear_attention"] * 32}
+    fit = found(recurrent, H100, requests=500)
+    assert (fit.is_fit, fit.requests, fit.kv_bytes_per_request) == (True, 500, 0)
+    assert not found({**LLAMA_70B, "layer_types": []}, L4).is_fit
