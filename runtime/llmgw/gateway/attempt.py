@@ -12,7 +12,7 @@ import enum
 from collections.abc import Coroutine
 from typing import Any, Final, Protocol
 
-from llmgw.errors import Unreachable
+from llmgw.errors import Exhausted, Unreachable
 from llmgw.gateway import preamble
 from llmgw.gateway.breaker import Outcome, Permit
 from llmgw.gateway.endpoints import LiveEndpoint
@@ -234,9 +234,10 @@ class Attempt(Receiver):
     async def _dial_and_send(self) -> None:
         try:
             connection = await self.live.pool.dial()
-        except Unreachable as error:
+        except (Unreachable, Exhausted) as error:
             self._dialling = None
-            self._fail(Ending.DIAL_FAILED, error.message)
+            is_ours = isinstance(error, Exhausted)
+            self._fail(Ending.NO_FILES if is_ours else Ending.DIAL_FAILED, error.message)
         except Exception as fault:  # noqa: BLE001 - the client must hear of it
             self._owner.on_fault(fault)
         else:

@@ -13,21 +13,17 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Final, cast
 
-from llmgw.config.carrying import LimitsSettings, StreamSettings
 from llmgw.gateway import headers
-from llmgw.gateway.exchange import BodyBudget, Exchange, State
+from llmgw.gateway.exchange import Exchange, State
 from llmgw.gateway.hangup import Hangup
-from llmgw.gateway.metering import Meter
-from llmgw.gateway.outgoing import Outgoing, Sender
-from llmgw.gateway.ports import NEVER, Service, Work
+from llmgw.gateway.outgoing import Sender
+from llmgw.gateway.ports import NEVER, Work
+from llmgw.gateway.reception import Reception
 from llmgw.gateway.replies import Answer, Code, Refusal
 from llmgw.gateway.request_reader import RequestReader
 from llmgw.kit import logs
-from llmgw.kit.clock import Clock
 
 _log = logs.get(__name__)
 
@@ -41,39 +37,6 @@ _SLICE_BYTES: Final = 16_384
 """So much is parsed before it is looked at how many requests that gave: it may be hundreds."""
 
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
-
-
-@dataclass(slots=True)
-class Reception:
-    """What all client connections of a worker share.
-
-    ``looked_at`` is when the time was last looked at: near enough for bounds of a second and more.
-    """
-
-    service: Service
-    limits: LimitsSettings
-    stream: StreamSettings
-    budget: BodyBudget
-    meter: Meter
-    clock: Clock
-    new_id: Callable[[], str]
-    outgoing: Outgoing
-    looked_at: float = 0.0
-    connections: set[ClientConnection] = field(default_factory=set)
-    is_draining: bool = False
-    _last_left: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def leave(self, connection: ClientConnection) -> None:
-        """A connection is gone."""
-        self.connections.discard(connection)
-        if not self.connections:
-            self._last_left.set()
-
-    async def emptied(self) -> None:
-        """Wait until no client is connected."""
-        while self.connections:
-            self._last_left.clear()
-            await self._last_left.wait()
 
 
 class ClientConnection(Sender):
@@ -122,8 +85,9 @@ class ClientConnection(Sender):
         self._transport = transport = cast("asyncio.Transport", transport)
         most_bytes = max(self._reception.stream.buffer_bytes - _READ_BYTES, 0)
         transport.set_write_buffer_limits(high=most_bytes, low=most_bytes // 4)
-        self._reception.connections.add(self)
         self._be_due_in(_IDLE_S)
+        if not self._reception.enter(self, transport):
+            self._turn_away(transport)
 
     def data_received(self, data: bytes) -> None:
         """Bytes of requests."""
@@ -157,6 +121,7 @@ class ClientConnection(Sender):
         """The client is gone."""
         self._reception.leave(self)
         self._is_deaf = True
+        self._unsent = b""
         work = self.work
         self._forget_exchange()
         self._reader.close()
@@ -229,9 +194,14 @@ class ClientConnection(Sender):
             self.due_at = NEVER
             self._overdue()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is being read or answered."""
+        return self._exchange is None and self._reader.begun is None and not self._is_deaf
+
     def leave_if_idle(self) -> None:
-        """Close if no request is being read or answered."""
-        if self._exchange is None and self._reader.begun is None and not self._is_deaf:
+        """Close it then."""
+        if self.is_idle:
             self._shut()
 
     def cancel(self) -> None:
@@ -250,6 +220,14 @@ class ClientConnection(Sender):
         """Tell the work under way that a new table was taken over."""
         if self.work is not None:
             self.work.on_routes_changed()
+
+    def _turn_away(self, transport: asyncio.Transport) -> None:
+        """There are too many: say so, which is counted; of each the log has no line."""
+        exchange = Exchange(self._reception.budget, self._reception.clock.monotonic())
+        exchange.is_probe = True
+        self._answer_refusal(Refusal(Code.TOO_MANY_CONNECTIONS, retry_after_s=1), exchange)
+        if self._reception.crowd.may_not_linger(transport):
+            self._shut()
 
     def _read(self, data: bytes) -> None:
         """Parse it, as long as not too many requests are ahead; the rest waits for its turn."""

@@ -173,8 +173,10 @@ class Dispatch:
         self._shared.books.attempt_failed(self._exchange, ending.value)
         endpoint_id = self._exchange.endpoint_id
         _log.debug("attempt_failed", endpoint=endpoint_id, ending=ending.value, reason=reason[:256])
-        code = ENDINGS[ending].code
-        if code is not None and self._was_last_attempt():
+        then, code = ENDINGS[ending].then, ENDINGS[ending].code
+        if code is not None and then is Then.ANSWER:
+            self._refuse(Refusal(code, retry_after_s=1))
+        elif code is not None and self._was_last_attempt():
             self._refuse(Refusal(code))
         else:
             self._next_elsewhere()

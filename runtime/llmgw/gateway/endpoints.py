@@ -20,9 +20,10 @@ from llmgw.gateway.breaker_cells import BreakerCells
 from llmgw.gateway.bulletin import Bulletin
 from llmgw.gateway.choice import Choice
 from llmgw.gateway.costs import CostRules, Standing
+from llmgw.gateway.descriptors import Descriptors
 from llmgw.gateway.metric_names import Reading
 from llmgw.gateway.outgoing import Outgoing
-from llmgw.gateway.pool import Address, Pool
+from llmgw.gateway.pool import Address, Pool, Shared
 from llmgw.gateway.progress import Signs
 from llmgw.gateway.reachability import Reachability
 from llmgw.gateway.seat import Seat
@@ -41,7 +42,7 @@ class Terms:
     breaker: BreakerRules
     costs: CostRules
     dial_timeout_s: float
-    outgoing: Outgoing
+    shared: Shared
 
 
 class LiveEndpoint(Choice):
@@ -90,7 +91,7 @@ class LiveEndpoint(Choice):
             self._address,
             dial_timeout_s=terms.dial_timeout_s,
             reachability=reachability,
-            outgoing=terms.outgoing,
+            shared=terms.shared,
         )
         self.salt = ranking.salt(facts.endpoint_id)
         self.incarnation = incarnation
@@ -100,7 +101,7 @@ class LiveEndpoint(Choice):
             self._address,
             dial_timeout_s=_PROBE_DIAL_S,
             reachability=reachability,
-            outgoing=terms.outgoing,
+            shared=terms.shared,
         )
         self.lacks: tuple[str, ...] = ()
         self.failed_looks = 0
@@ -283,15 +284,15 @@ class Registry:
         dial_timeout_s: float,
         now: Callable[[], float],
         board: LoadBoard | None = None,
-        outgoing: Outgoing | None = None,
+        shared: Shared | None = None,
     ) -> None:
-        """Without ``board`` this process is alone; without ``outgoing`` its sends are its own."""
+        """Without ``board`` this process is alone; without ``shared`` its connections are."""
         self._board = board or LoadBoard.private(now=now)
         self._terms = Terms(
             breaker=rules,
             costs=cost_rules or CostRules(),
             dial_timeout_s=dial_timeout_s,
-            outgoing=outgoing or Outgoing(),
+            shared=shared or Shared(Outgoing(), Descriptors(now=now)),
         )
         self._now = now
         self._incarnations = itertools.count(1)
@@ -317,6 +318,11 @@ class Registry:
     def all(self) -> Collection[LiveEndpoint]:
         """Every listed endpoint."""
         return self._by_id.values()
+
+    def close_idle(self) -> None:
+        """Close every connection that is kept for later requests; probes keep theirs."""
+        for live in self._by_id.values():
+            live.pool.close_idle()
 
     def _adopted(self, before: dict[str, LiveEndpoint], facts: Endpoint) -> LiveEndpoint | None:
         known = before.get(facts.endpoint_id)

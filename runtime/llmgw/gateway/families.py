@@ -133,6 +133,13 @@ FAMILIES = (
     Family("llmgw_scrape_failures_total", _C, "Engines asked in vain.", _OF_ENDPOINT),
     # The gateway itself
     Family("llmgw_connections", _G, "Clients that are connected."),
+    Family("llmgw_connections_most", _G, "Clients that may be, for the files that may be open."),
+    Family("llmgw_connections_refused_total", _C, "Clients turned away because there were more."),
+    Family(
+        "llmgw_files_missing_total",
+        _C,
+        "Connections to engines that could not be opened because too many files were open.",
+    ),
     Family("llmgw_request_bytes_buffered", _G, "Bytes of request bodies held."),
     Family("llmgw_events_dropped_total", _C, "Workload events that nobody took in time."),
     Family("llmgw_log_lines_dropped_total", _C, "Lines of requests that could not be written."),

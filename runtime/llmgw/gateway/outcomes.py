@@ -24,6 +24,7 @@ class Ending(enum.Enum):
     BODY_TIMEOUT = "body_timeout"
     ENDPOINT_LEFT = "endpoint_left"
     NO_PROGRESS = "no_progress"
+    NO_FILES = "no_files"
 
 
 class Then(enum.Enum):
@@ -54,6 +55,7 @@ ENDINGS: Final = {
     Ending.BODY_TIMEOUT: Verdict(Then.RETRY, Outcome.FAILED, Code.NO_FIRST_BYTE),  # 10
     Ending.ENDPOINT_LEFT: Verdict(Then.RETRY, Outcome.NEUTRAL, Code.UPSTREAM_UNREACHABLE),  # 19
     Ending.NO_PROGRESS: Verdict(Then.RETRY, Outcome.NEUTRAL, Code.UPSTREAM_UNREACHABLE),  # 19 too
+    Ending.NO_FILES: Verdict(Then.ANSWER, Outcome.NEUTRAL, Code.TOO_MANY_CONNECTIONS),  # our fault
 }
 
 _COMMIT: Final = Verdict(Then.COMMIT, Outcome.OK)  # 11, 12

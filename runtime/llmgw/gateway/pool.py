@@ -7,12 +7,15 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import ssl
 from dataclasses import dataclass
 from typing import cast
 from urllib.parse import urlsplit
 
-from llmgw.errors import Invalid, Unreachable
+from llmgw.errors import Exhausted, Invalid, Unreachable
+from llmgw.gateway.descriptors import Descriptors
 from llmgw.gateway.outgoing import Outgoing
 from llmgw.gateway.reachability import Reachability
 from llmgw.gateway.upstream import Keeper, UpstreamConnection
@@ -22,6 +25,10 @@ _IDLE_S = 60.0
 
 _MOST_DIALS = 256
 """Connections that are being opened at a time; an address that takes none holds no more of them."""
+
+
+_CLOSED_AFTER_S = 0.01
+"""The event loop closes sockets in its next turns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +64,14 @@ class Address:
         return f"{host}:{self.port}".encode()
 
 
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What the connections to all endpoints share."""
+
+    outgoing: Outgoing
+    descriptors: Descriptors
+
+
 class Pool(Keeper):
     """The idle connections of one endpoint, the last used first out."""
 
@@ -66,9 +81,10 @@ class Pool(Keeper):
         *,
         dial_timeout_s: float,
         reachability: Reachability,
-        outgoing: Outgoing,
+        shared: Shared,
     ) -> None:
-        super().__init__(outgoing)
+        super().__init__(shared.outgoing)
+        self._descriptors = shared.descriptors
         self._address = address
         self._reachability = reachability
         self._dial_timeout_s = dial_timeout_s
@@ -98,24 +114,45 @@ class Pool(Keeper):
         self._idle.pop(connection, None)
 
     async def dial(self) -> UpstreamConnection:
-        """A fresh connection; raises ``Unreachable``.  A wait for its turn counts as dialling."""
+        """A fresh connection; a wait for its turn counts as dialling.
+
+        Raises ``Unreachable``, and ``Exhausted`` where this process may open no more.
+        """
         where, timeout_s = self._address, self._dial_timeout_s
-        connection = UpstreamConnection(self)
         try:
             async with asyncio.timeout(timeout_s), self._dialling:
-                await asyncio.get_running_loop().create_connection(
-                    lambda: cast("asyncio.Protocol", connection),
-                    where.host,
-                    where.port,
-                    ssl=self._tls,
-                )
+                connection = await self._connect()
         except TimeoutError as timeout:
             self._reachability.failed(f"{where} takes no connection in time")
             raise Unreachable(f"{where} took no connection in {timeout_s:g} s") from timeout
         except (OSError, UnicodeError) as error:  # the latter for a name that no network can have
+            if self._descriptors.are_used_up(error):
+                self._descriptors.missed()
+                raise Exhausted(f"too many files are open to connect to {where}") from error
             self._reachability.failed(f"{where} cannot be reached: {error}")
             raise Unreachable(f"{where} cannot be reached: {error}") from error
         self._reachability.reached()
+        return connection
+
+    async def _connect(self) -> UpstreamConnection:
+        """Try again once what is not in use was closed, if it failed for want of descriptors."""
+        try:
+            return await self._connect_once()
+        except OSError as error:
+            if not self._descriptors.are_used_up(error):
+                raise
+        self._descriptors.make_room()
+        await asyncio.sleep(_CLOSED_AFTER_S)
+        return await self._connect_once()
+
+    async def _connect_once(self) -> UpstreamConnection:
+        where, connection = self._address, UpstreamConnection(self)
+        transport, _ = await asyncio.get_running_loop().create_connection(
+            lambda: cast("asyncio.Protocol", connection), where.host, where.port, ssl=self._tls
+        )
+        if self._descriptors.is_kept_back(transport):
+            transport.abort()
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         return connection
 
     def expire(self, now: float) -> None:
@@ -130,6 +167,10 @@ class Pool(Keeper):
     def close(self) -> None:
         """Close all idle connections, and later those that are still in use."""
         self._is_closed = True
+        self.close_idle()
+
+    def close_idle(self) -> None:
+        """Close those that carry nothing now."""
         for connection in self._idle:
             connection.close()
         self._idle.clear()

@@ -40,6 +40,7 @@ class Code(enum.StrEnum):
     DEADLINE_EXCEEDED = "deadline_exceeded"
     NO_OWNER_RETURNED = "no_owner_returned"
     MEMORY_PRESSURE = "memory_pressure"
+    TOO_MANY_CONNECTIONS = "too_many_connections"
     SHUTTING_DOWN = "shutting_down"
     NO_FIRST_BYTE = "no_first_byte"
     HTTP_VERSION_NOT_SUPPORTED = "http_version_not_supported"
@@ -101,6 +102,9 @@ _ROWS = {
     ),
     Code.MEMORY_PRESSURE: _Row(
         503, _UNAVAILABLE, "The gateway holds too many request bodies; try again soon."
+    ),
+    Code.TOO_MANY_CONNECTIONS: _Row(
+        503, _UNAVAILABLE, "The gateway has as many connections as it may; try again soon."
     ),
     Code.SHUTTING_DOWN: _Row(503, _UNAVAILABLE, "The gateway is stopping; try again."),
     Code.NO_FIRST_BYTE: _Row(504, _UPSTREAM, "The engine began to answer and sent nothing."),

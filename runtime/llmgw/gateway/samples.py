@@ -36,6 +36,9 @@ class GatewayStats:
     totals: Stats
     endpoints: tuple[EndpointStats, ...]
     connections: int
+    most_connections: int
+    refused_connections: int
+    missing_files: int
     buffered_body_bytes: int
     dropped_log_lines: int
     table_number: int
@@ -55,6 +58,9 @@ def of_worker(stats: GatewayStats, *, table_age_s: float) -> Iterator[Sample]:
     following = {what.value: count for what, count in stats.prefix_decisions.items()}
     yield from counts("llmgw_prefix_decisions_total", following)
     yield Sample("llmgw_connections", (), stats.connections)
+    yield Sample("llmgw_connections_most", (), stats.most_connections)
+    yield Sample("llmgw_connections_refused_total", (), stats.refused_connections)
+    yield Sample("llmgw_files_missing_total", (), stats.missing_files)
     yield Sample("llmgw_stream_bytes_buffered", (), stats.untaken_bytes)
     yield Sample("llmgw_request_bytes_buffered", (), stats.buffered_body_bytes)
     yield Sample("llmgw_events_dropped_total", (), stats.dropped_events)

@@ -12,7 +12,7 @@ import bisect
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from llmgw.errors import Unreachable
+from llmgw.errors import Exhausted, Unreachable
 from llmgw.gateway import metric_names, probing, progress
 from llmgw.gateway.endpoints import LiveEndpoint, Registry
 from llmgw.gateway.families import SCRAPE_EDGES_S
@@ -98,6 +98,9 @@ class Scraper:
             page = await probing.fetch(
                 live.probes, live.probe_request(b"/metrics"), within_s=_PROBE_S
             )
+        except Exhausted:
+            live.watched(self._shared.now())  # who could not be asked was not silent
+            return
         except Unreachable:
             live.failed_looks += 1
             await self._probe_health(live)
@@ -116,6 +119,8 @@ class Scraper:
         """An engine may be too busy for its metrics and still answer; any answer is one."""
         try:
             await probing.fetch(live.probes, live.probe_request(b"/health"), within_s=_PROBE_S)
+        except Exhausted:
+            live.watched(self._shared.now())
         except Unreachable as error:
             _log.debug("probe_failed", endpoint=live.facts.endpoint_id, reason=error.message)
         else:

@@ -24,8 +24,10 @@ from llmgw.gateway.affinity import Affinity
 from llmgw.gateway.board import LoadBoard
 from llmgw.gateway.books import Books
 from llmgw.gateway.breaker import BreakerRules
-from llmgw.gateway.connection import ClientConnection, Reception
+from llmgw.gateway.connection import ClientConnection
 from llmgw.gateway.costs import CostRules
+from llmgw.gateway.crowding import Crowd, Guest
+from llmgw.gateway.descriptors import Descriptors
 from llmgw.gateway.endpoints import Registry
 from llmgw.gateway.event_stream import EventStream
 from llmgw.gateway.exchange import BodyBudget
@@ -34,8 +36,10 @@ from llmgw.gateway.local import LocalRoutes, Readiness
 from llmgw.gateway.metering import Meter
 from llmgw.gateway.outgoing import Outgoing
 from llmgw.gateway.pipeline import Pipeline
+from llmgw.gateway.pool import Shared
 from llmgw.gateway.ports import LoadRequests, RouteSource, Siblings
 from llmgw.gateway.receipts import LEAST_BYTES, Receipts
+from llmgw.gateway.reception import Reception
 from llmgw.gateway.request_log import RequestLog
 from llmgw.gateway.samples import EndpointStats, GatewayStats
 from llmgw.gateway.scraping import Scraper
@@ -68,11 +72,15 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Doors:
-    """How requests get in; without ``load_requests`` no model is loaded because it is asked for."""
+    """How requests get in; without ``load_requests`` no model is loaded because it is asked for.
+
+    Without ``most_files`` as many may come as the system lets this process have open.
+    """
 
     admission: AdmissionSettings = field(default_factory=AdmissionSettings)
     on_demand: OnDemandSettings = field(default_factory=OnDemandSettings)
     load_requests: LoadRequests | None = None
+    most_files: int = 0
 
 
 class Gateway:
@@ -92,6 +100,7 @@ class Gateway:
 
         Without ``place`` this process is the only worker.
         """
+        doors = doors or Doors()
         self._routes = routes
         self._clock = clock or SystemClock()
         self._request_log = request_log
@@ -104,36 +113,19 @@ class Gateway:
         self._scrape_interval_s = settings.scrape_interval
         self._is_stopping = False
         self._place = place or Place(LoadBoard.private(now=self._clock.monotonic))
-        outgoing = Outgoing()
-        self._registry = _registry(
-            settings, self._clock, board=self._place.board, outgoing=outgoing
-        )
+        self._outgoing = Outgoing()
+        self._descriptors = Descriptors(now=self._clock.monotonic, most=doors.most_files)
+        self._registry = self._make_registry(settings)
         self._affinity = Affinity(settings)
         self._meter = Meter(write=request_log.add if request_log is not None else None)
         self._receipts = _receipts(settings, self._clock)
         self._event_stream = EventStream.of_file(settings.events_file, clock=self._clock)
-        self._books = Books(
-            self._meter,
-            receipts=self._receipts,
-            events=self._event_stream.events if self._event_stream is not None else None,
-            now=self._clock.monotonic,
-        )
-        doors = doors or Doors()
+        self._books = self._make_books()
         self._admission = Admission(doors.admission, now=self._clock.monotonic)
         self._loads = Loads(doors.on_demand, doors.load_requests)
         self._scraper = self._make_scraper()
         self._pipeline = self._make_pipeline(settings)
-        self._reception = Reception(
-            service=self._pipeline,
-            limits=settings.limits,
-            stream=settings.stream,
-            budget=BodyBudget(settings.limits.buffered_bytes_per_worker),
-            meter=self._meter,
-            clock=self._clock,
-            new_id=self._new_id,
-            outgoing=outgoing,
-            looked_at=self._clock.monotonic(),
-        )
+        self._reception = self._make_reception(settings)
 
     async def start(self, sockets: Sequence[socket.socket]) -> None:
         """Serve on listening sockets that the caller bound; they are closed by ``drain``."""
@@ -205,6 +197,9 @@ class Gateway:
                 for live in self._registry.all()
             ),
             connections=len(self._reception.connections),
+            most_connections=self._reception.crowd.most,
+            refused_connections=self._reception.crowd.turned_away,
+            missing_files=self._descriptors.missing,
             buffered_body_bytes=self._reception.budget.held_bytes,
             dropped_log_lines=self._request_log.dropped_lines if self._request_log else 0,
             table_number=self._table.number if self._table is not None else 0,
@@ -229,6 +224,50 @@ class Gateway:
     def receipt(self, request_id: str) -> bytes | None:
         """What is told of a request that ended here, as JSON; nothing where it is not known."""
         return self._receipts.find(request_id) if self._receipts is not None else None
+
+    def _make_registry(self, settings: RouterSettings) -> Registry:
+        breaker = settings.breaker
+        registry = Registry(
+            rules=BreakerRules(
+                failure_threshold=breaker.failure_threshold,
+                open_s=breaker.open_s,
+                open_max_s=breaker.open_max_s,
+            ),
+            cost_rules=CostRules(
+                target_waiting=settings.target_waiting,
+                kv_ceiling=settings.kv_ceiling,
+                default_capacity=settings.default_capacity,
+                stale_after_s=settings.stale_after,
+            ),
+            dial_timeout_s=settings.dispatch.dial_timeout_s,
+            now=self._clock.monotonic,
+            board=self._place.board,
+            shared=Shared(self._outgoing, self._descriptors),
+        )
+        self._descriptors.make_room = registry.close_idle
+        return registry
+
+    def _make_books(self) -> Books:
+        return Books(
+            self._meter,
+            receipts=self._receipts,
+            events=self._event_stream.events if self._event_stream is not None else None,
+            now=self._clock.monotonic,
+        )
+
+    def _make_reception(self, settings: RouterSettings) -> Reception:
+        return Reception(
+            service=self._pipeline,
+            limits=settings.limits,
+            stream=settings.stream,
+            budget=BodyBudget(settings.limits.buffered_bytes_per_worker),
+            meter=self._meter,
+            clock=self._clock,
+            new_id=self._new_id,
+            outgoing=self._outgoing,
+            crowd=Crowd(self._descriptors),
+            looked_at=self._clock.monotonic(),
+        )
 
     def _make_pipeline(self, settings: RouterSettings) -> Pipeline:
         return Pipeline(
@@ -312,7 +351,7 @@ class Gateway:
         if changed:
             self._tell_of_changes()
 
-    def _guarded(self, connection: ClientConnection, action: Callable[[], None]) -> None:
+    def _guarded(self, connection: Guest, action: Callable[[], None]) -> None:
         """Tell one connection something; its failure must not keep it from all others."""
         try:
             action()
@@ -354,27 +393,4 @@ def _receipts(settings: RouterSettings, clock: Clock) -> Receipts | None:
         capacity_bytes=max(settings.receipts_bytes, LEAST_BYTES),
         now=clock.monotonic,
         wall=clock.wall,
-    )
-
-
-def _registry(
-    settings: RouterSettings, clock: Clock, *, board: LoadBoard, outgoing: Outgoing
-) -> Registry:
-    breaker = settings.breaker
-    return Registry(
-        rules=BreakerRules(
-            failure_threshold=breaker.failure_threshold,
-            open_s=breaker.open_s,
-            open_max_s=breaker.open_max_s,
-        ),
-        cost_rules=CostRules(
-            target_waiting=settings.target_waiting,
-            kv_ceiling=settings.kv_ceiling,
-            default_capacity=settings.default_capacity,
-            stale_after_s=settings.stale_after,
-        ),
-        dial_timeout_s=settings.dispatch.dial_timeout_s,
-        now=clock.monotonic,
-        board=board,
-        outgoing=outgoing,
     )

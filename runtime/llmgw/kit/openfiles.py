@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import resource
 
 from llmgw.errors import Invalid
+
+HINT = "raise LimitNOFILE of the unit, or ulimit -Hn"
+_UNBOUNDED = 1 << 20
 
 
 def need(count: int) -> None:
@@ -28,3 +33,18 @@ def take_all() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def most() -> int:
+    """How many this process may have open as it is."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _UNBOUNDED if soft == resource.RLIM_INFINITY else soft
+
+
+def is_any_left() -> bool:
+    """Whether one more could be opened now."""
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))
+    except OSError as error:
+        return error.errno not in {errno.EMFILE, errno.ENFILE}
+    return True
