@@ -16,6 +16,8 @@ from llmgw.control.agents.service import AgentService, Streams
 from llmgw.control.agents.turned_away import TurnedAway
 from llmgw.kit.clock import SystemClock
 from llmgw.rpc import authority
+from llmgw.serve.liveroutes import LiveRoutes
+from llmgw.serve.remote_gateways import RemoteGateways
 from tests.fakes.agent_parts import FakeFacts, FakeOrders, FakeUpkeep
 from tests.fakes.fleet_parts import FakeFleet, FakeLeadership
 from tests.fakes.waiting import eventually
@@ -90,8 +92,23 @@ class ControlPlane:
             must_identify=tls is not None if must_identify is None else must_identify,
             first_message_s=first_s,
         )
+        self.routes = LiveRoutes()
+        self.knows_fleet = True
+        self.clock = clock or SystemClock()
+        self.apart = RemoteGateways(self.routes.current, clock=self.clock)
+        for_gateways = self.apart.served(
+            self.routes,
+            leadership=self.leadership,
+            knows_fleet=lambda: self.knows_fleet,
+            must_identify=tls is not None if must_identify is None else must_identify,
+            turned_away=self.turned_away,
+        )
         self.listener = Listener(
-            self.service, connections=self.connections, address=f"127.0.0.1:{port}", tls=tls
+            self.service,
+            connections=self.connections,
+            address=f"127.0.0.1:{port}",
+            tls=tls,
+            guests=[for_gateways],
         )
         self.port = port
 

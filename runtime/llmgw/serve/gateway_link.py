@@ -91,9 +91,15 @@ class GatewayLink:
     async def close(self) -> None:
         """Say that this gateway leaves, where anybody listens, and end the conversation."""
         if self._open is not None:
-            with contextlib.suppress(aio.AioRpcError, LlmgwError):
-                await self._open.leave(within_s=_LEAVE_S)
+            # A task of its own: gRPC answers with a cancellation where the channel just closes.
+            leaving = self._tasks.spawn("leave", self._leave(self._open))
+            await asyncio.wait({leaving}, timeout=_LEAVE_S)
         await self._tasks.close()
+
+    @staticmethod
+    async def _leave(following: Following) -> None:
+        with contextlib.suppress(aio.AioRpcError):
+            await following.leave(within_s=_LEAVE_S)
 
     async def _dial_on(self, sight: Sight) -> NoReturn:
         while True:

@@ -35,10 +35,14 @@ _log = logs.get(__name__)
 
 @dataclass(slots=True)
 class _Known:
-    """One gateway, from its first call until it leaves or is forgotten."""
+    """One gateway, from its first call until it leaves or is forgotten.
+
+    ``has_gap``: an earlier start of it ended without a word, and may have used anything meanwhile.
+    """
 
     gateway: Gateway
     told_at: float
+    has_gap: bool = False
     is_open: bool = True
     report: GatewayReport | None = None
     endpoints: Mapping[str, EndpointTraffic] = field(default_factory=dict)
@@ -70,7 +74,8 @@ class Sightings:
         else:
             if known is not None:
                 self._remember(known)
-            self._known[gateway.name] = _Known(gateway, told_at=now)
+            has_gap = known is not None
+            self._known[gateway.name] = _Known(gateway, told_at=now, has_gap=has_gap)
         self._tell()
 
     def closed(self, name: str) -> None:
@@ -90,7 +95,7 @@ class Sightings:
             self._tell()
             return ReportAnswer()
         before, was_silent = known.report, known.is_silent(now)
-        if before is None:
+        if before is None and known.has_gap:
             self._known_since = now
         self._see(known, report, now=now)
         if was_silent or before is None or _news(before) != _news(report):
