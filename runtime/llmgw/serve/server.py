@@ -27,12 +27,11 @@ from llmgw.domain.routes import RouteTable
 from llmgw.errors import Invalid
 from llmgw.gateway.ports import RouteSource
 from llmgw.kit import addresses, logs
-from llmgw.serve import gateway_worker, link, listeners, locks, static_routes, survivors
+from llmgw.serve import listeners, run_folder, static_routes
 from llmgw.serve.admin import AdminListener, RoutesReadiness
 from llmgw.serve.asgi_port import AsgiPort
 from llmgw.serve.kept import Kept
 from llmgw.serve.liveroutes import LiveRoutes
-from llmgw.serve.locks import HeldLock
 from llmgw.serve.messages import WorkerSettings
 from llmgw.serve.metrics_pages import MetricsPages
 from llmgw.serve.route_file import RouteFile
@@ -40,8 +39,6 @@ from llmgw.serve.signals import StopAsked
 from llmgw.serve.workers import Workers
 
 _log = logs.get(__name__)
-
-_LONGEST_PID = 4_194_304
 
 Announce = Callable[[str], None]
 """Writes one line for the person who started the process."""
@@ -129,7 +126,7 @@ class Server:
         """Serve until SIGTERM or SIGINT; a second one cuts what still runs."""
         self._stop.listen()
         run_dir = Path(self._settings.run_dir)
-        with _held(run_dir):
+        with run_folder.held(run_dir):
             async with AsyncExitStack() as parts:
                 workers = await self._start(parts, run_dir=run_dir)
                 await self._stop.wait()
@@ -241,17 +238,7 @@ class Server:
 
 async def reap(settings: ServerSettings) -> int:
     """End the workers that a killed server left; ``AlreadyHeld`` while a server lives."""
-    run_dir = Path(settings.run_dir)
-    stopping = settings.gateway
-    with _held(run_dir):
-        return await survivors.reap(
-            run_dir, grace_s=stopping.drain_delay_s + stopping.shutdown_grace_s
-        )
-
-
-def _held(run_dir: Path) -> HeldLock:
-    link.check_path(gateway_worker.socket_path(run_dir, pid=_LONGEST_PID))
-    return locks.hold(run_dir / "server.lock", what=f"run_dir {run_dir}")
+    return await run_folder.reap(Path(settings.run_dir), stopping=settings.gateway)
 
 
 def _make_control_plane(
