@@ -10,8 +10,8 @@ import click
 from llmgw.cli import settings_files
 from llmgw.config import loading, sources
 from llmgw.config.gateway_host import GatewayHostSettings
-from llmgw.kit import logs, openfiles
-from llmgw.serve import gateway_apart, loops, run_folder
+from llmgw.kit import logs
+from llmgw.serve import gateway_apart, loops, open_files, run_folder
 
 
 @click.group(invoke_without_command=True)
@@ -48,7 +48,9 @@ def gateway(
     if ctx.invoked_subcommand is not None:
         ctx.obj = settings
         return
-    openfiles.take_all()  # a stream of each client in the workers that it starts
+    open_files.take(
+        models=0, endpoints=0, admission=settings.admission, on_demand=settings.on_demand
+    )
     loops.run(gateway_apart.GatewayApart(settings, announce=_announce).run())
 
 

@@ -13,8 +13,8 @@ from llmgw.cli.server_init_cmd import init
 from llmgw.config import loading, sources
 from llmgw.config.settings import ServerSettings
 from llmgw.errors import Invalid
-from llmgw.kit import logs, openfiles
-from llmgw.serve import loops
+from llmgw.kit import logs
+from llmgw.serve import loops, open_files
 from llmgw.serve import server as servers
 
 
@@ -59,7 +59,12 @@ def server(
     if ctx.invoked_subcommand is not None:
         ctx.obj = settings
         return
-    openfiles.take_all()  # a stream of each agent, and of each client in the workers it starts
+    open_files.take(
+        models=len({*(one.name for one in settings.models), *_routed(settings)}),
+        endpoints=len(settings.endpoints),
+        admission=settings.admission,
+        on_demand=settings.on_demand,
+    )
     loops.run(servers.Server(settings, environ=environ, announce=_announce).run())
 
 
@@ -99,6 +104,11 @@ def named_endpoints(written: tuple[str, ...]) -> list[Mapping[str, object]]:
             raise Invalid(f"--endpoint {text!r}: {name} has the address {known_url} already")
         models.append(model)
     return [{"id": name, "url": url, "models": models} for name, (url, models) in found.items()]
+
+
+def _routed(settings: ServerSettings) -> set[str]:
+    """The models of endpoints that run already."""
+    return {model for endpoint in settings.endpoints for model in endpoint.models}
 
 
 def _announce(line: str) -> None:

@@ -23,7 +23,7 @@ from llmgw.config.settings import LogSettings
 from llmgw.domain.views import ModelStatus
 from llmgw.errors import Unavailable
 from llmgw.kit import logs
-from llmgw.serve import embedded, loops
+from llmgw.serve import embedded, loops, open_files
 from llmgw.serve.allinone import AllInOne, Where
 from llmgw.serve.awaiting import Awaiting, Look
 from llmgw.serve.embedded import UpSettings, Wishes
@@ -87,6 +87,12 @@ def up(
     environ = sources.environment()
     settings = embedded.load(wishes, environ=environ)
     _set_up_log(settings.server.log, file=None if verbose else data / "up.log")
+    open_files.take(
+        models=len(settings.server.models),
+        endpoints=len(settings.server.models),
+        admission=settings.server.admission,
+        on_demand=settings.server.on_demand,
+    )
     is_done = loops.run(_run(settings, environ=environ, question=question))
     if question is not None and not is_done:
         raise click.Abort

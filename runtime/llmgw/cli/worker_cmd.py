@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from llmgw.kit import logs
+from llmgw.kit import logs, openfiles
 from llmgw.serve import gateways, loops
 from llmgw.serve.gateway_worker import CarriesRequests, Ties, Worker
 from llmgw.serve.messages import Configure
@@ -20,6 +20,7 @@ from llmgw.serve.messages import Configure
 def worker(*, listener_fd: int, link_fd: int, run_dir: Path) -> None:
     """Serve on an inherited socket what the server says."""
     logs.setup()
+    openfiles.take_all()
     listener, link = socket.socket(fileno=listener_fd), socket.socket(fileno=link_fd)
     loops.run(Worker(listener=listener, run_dir=run_dir, make_gateway=_make).run(link))
 
