@@ -1,4 +1,4 @@
-"""Machines whose engines and streams break, and a control plane that is restarted."""
+"""Machines whose engines and streams break and that lie, and a control plane that is restarted."""
 
 from __future__ import annotations
 
@@ -34,6 +34,10 @@ class SmallWorld:
         self.catalog = LiveCatalog(catalog_rules.build(models))
         self.bounds = Bounds()
         self.passes = 0
+        self.refusing = set()
+        """Nodes that start nothing, and say so."""
+        self.said = []
+        """All that was ever said of shards, for those who repeat it."""
         self.refusals = {}
         self.start_control()
 
@@ -74,6 +78,9 @@ class SmallWorld:
 
     def start(self, node_id, spec):
         self._need(node_id)
+        if node_id in self.refusing:
+            self._say(node_id, spec.replica_id, spec.shard_id, ShardState.FAILED)
+            return
         self.engines[node_id].setdefault(
             spec.shard_id,
             RunningShard(
@@ -130,6 +137,11 @@ class SmallWorld:
         if node_id in self.connected:
             self._say(node_id, engine.replica_id, shard_id, ShardState.FAILED)
 
+    def repeat(self, number):
+        """A report that was given before, perhaps long ago, comes again."""
+        if self.said:
+            self.records.shard_report(self.said[number % len(self.said)])
+
     def step(self, seconds):
         """Time passes: engines come up, agents beat and register again where they are refused."""
         self.clock.advance(seconds)
@@ -154,9 +166,9 @@ class SmallWorld:
 
     def _say(self, node_id, replica_id, shard_id, state):
         """Words travel: they arrive with the next step, or never when the stream breaks."""
-        self.under_way.append(
-            ShardReport(node_id=node_id, replica_id=replica_id, shard_id=shard_id, state=state)
-        )
+        report = ShardReport(node_id=node_id, replica_id=replica_id, shard_id=shard_id, state=state)
+        self.under_way.append(report)
+        self.said.append(report)
 
     def _lose_words_of(self, node_id):
         self.under_way = [report for report in self.under_way if report.node_id != node_id]

@@ -40,7 +40,7 @@ def world(dice):
 def trouble(dice, there, models):
     node_id = dice.one(*there.facts)
     engines = list(there.engines[node_id])
-    match dice.upto(8):
+    match dice.upto(11):
         case 0:
             there.start_control()
         case 1:
@@ -54,6 +54,13 @@ def trouble(dice, there, models):
             there.catalog.swap(catalog_rules.build(kept))
         case 5:
             there.run_pass(cut=dice.upto(2))
+        case 6:
+            there.repeat(dice.upto(10**6))
+        case 7:
+            there.refusing ^= {node_id}
+        case 8:
+            there.connect(node_id)
+            there.connect(node_id)
         case _:
             there.connect(node_id)
 
@@ -70,6 +77,7 @@ def test_whatever_happens_the_end_is_what_is_wanted_and_nothing_leaks(seed):
         assert_nothing_is_held_twice(there)
 
     there.catalog.swap(catalog_rules.build(models))
+    there.refusing.clear()
     for node_id in there.facts:
         there.connect(node_id)
     # Long enough for a half whose other half never comes to be given up, and for its successor.
