@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -297,17 +298,23 @@ class FakeFleet:
                 return self.placements.get(view.name, _unexplained(view))
         raise Unknown(f"the catalog has no model {model!r}")
 
-    def set_node_state(self, node_id: str, *, target: NodeTarget, reason: str) -> NodeView:
+    async def set_node_state(
+        self, node_id: str, *, target: NodeTarget, reason: str, actor: str = ""
+    ) -> NodeView:
         for view in self.node_views:
             if view.node_id == node_id:
                 flagged = dataclasses.replace(
-                    view, state=str(target), target=target, flag_reason=reason
+                    view,
+                    state=str(target),
+                    target=target,
+                    flag_reason=reason,
+                    flag_actor=actor,
                 )
                 self.node_views = [flagged if v is view else v for v in self.node_views]
                 return flagged
         raise never_registered(node_id)
 
-    def forget_node(self, node_id: str) -> None:
+    async def forget_node(self, node_id: str) -> None:
         for view in self.node_views:
             if view.node_id == node_id and view.is_connected:
                 raise Conflict(f"{node_id} is connected and would register again")
@@ -316,8 +323,11 @@ class FakeFleet:
                 return
         raise never_registered(node_id)
 
-    def roll(self, model: str, *, may_interrupt: bool) -> ModelView:
+    async def roll(self, model: str, *, may_interrupt: bool, actor: str = "") -> ModelView:
         self.rolled.append((model, may_interrupt))
+        return self._shown_rolling(model)
+
+    def _shown_rolling(self, model: str) -> ModelView:
         for view in self.model_views:
             if model == view.name or model in view.aliases:
                 return dataclasses.replace(view, stale=2, roll="2 left to replace")
@@ -325,7 +335,7 @@ class FakeFleet:
 
     def retry(self, model: str) -> ModelView:
         self.retried.append(model)
-        return self.roll(model, may_interrupt=False)
+        return self._shown_rolling(model)
 
     def become_ready(self, name: str) -> None:
         """The model's replicas come up."""
@@ -486,6 +496,7 @@ class FakeAudit:
 def catalogs_of(declared: Sequence[Model], stored: StoredModelsInMemory | None) -> CatalogDesk:
     """The real catalog, of what is declared and what lies in memory; nothing has a network."""
     keeper = CatalogKeeper(declared, stored=stored, clock=SystemClock())
+    asyncio.run(keeper.load())
     return CatalogDesk(keeper, sources=SourceCheck(hub_url="http://127.0.0.1:1"))
 
 

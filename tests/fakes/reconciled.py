@@ -20,6 +20,12 @@ from tests.fakes.waiting import eventually
 PATIENCE_S = 5.0
 
 
+def flag(reconciler, node_id, target, *, reason="", actor=""):
+    """An operator's word on a node, as it takes effect once it is kept."""
+    word = reconciler.flag_for(node_id, target=target, reason=reason, actor=actor)
+    return reconciler.flag_node(node_id, word)
+
+
 class Stage:
     """A reconciler with all that surrounds it; ``expected`` nodes end its settling."""
 
@@ -67,6 +73,15 @@ class Stage:
                 **others,
             )
         )
+
+    def say(self, node_id, target, *, reason="", actor=""):
+        """An operator's word on a node, as it takes effect."""
+        return flag(self.reconciler, node_id, target, reason=reason, actor=actor)
+
+    def roll(self, model, *, may_interrupt=False):
+        """An operator's word on a model, as it takes effect."""
+        roll = self.reconciler.roll_for(model, may_interrupt=may_interrupt)
+        return self.reconciler.begin_roll(roll)
 
     def obey(self):
         """Every node does what it was told: what was started serves, what was stopped has ended."""

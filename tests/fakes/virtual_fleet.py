@@ -23,6 +23,7 @@ from llmgw.domain.snapshots import Bounds
 from llmgw.domain.traffic import EndpointTraffic, Traffic
 from llmgw.errors import NotConnected
 from tests.fakes.clock import FakeClock
+from tests.fakes.reconciled import flag
 
 
 @dataclass
@@ -186,7 +187,7 @@ class VirtualFleet:
     def word(self, node_id, target):
         """An operator's word, which the store keeps over a restart."""
         self._words[node_id] = target
-        self.lead.set_node_state(node_id, target=target, reason="")
+        flag(self.lead, node_id, target)
 
     def lose_power(self, node_id):
         machine = self.machines[node_id]
@@ -259,7 +260,7 @@ class VirtualFleet:
                 for shard_id in self.control.register(machine.facts, running):
                     self.stop(node_id, shard_id)
                 if node_id in self._words:
-                    self.control.set_node_state(node_id, target=self._words[node_id], reason="")
+                    flag(self.control, node_id, self._words[node_id])
 
     def _stream(self):
         """Streams end and others begin; a client whose request fails asks again a second later."""

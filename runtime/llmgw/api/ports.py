@@ -74,11 +74,13 @@ class EngineChecks(Protocol):
 class NodeFlags(Protocol):
     """An operator's word on a node."""
 
-    def set_node_state(self, node_id: str, *, target: NodeTarget, reason: str) -> NodeView:
+    async def set_node_state(
+        self, node_id: str, *, target: NodeTarget, reason: str, actor: str
+    ) -> NodeView:
         """The node with the flag set; ``Unknown`` node, ``Standby`` where nobody may say so."""
         ...
 
-    def forget_node(self, node_id: str) -> None:
+    async def forget_node(self, node_id: str) -> None:
         """Drop a node; ``Unknown``, ``Standby``, or ``Conflict`` while it is there."""
         ...
 
@@ -86,7 +88,7 @@ class NodeFlags(Protocol):
 class Rolls(Protocol):
     """An operator's word on the replicas of a model."""
 
-    def roll(self, model: str, *, may_interrupt: bool) -> ModelView:
+    async def roll(self, model: str, *, may_interrupt: bool, actor: str) -> ModelView:
         """Have them follow its profile; ``Unknown`` model, ``Standby``."""
         ...
 

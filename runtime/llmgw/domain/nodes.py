@@ -223,6 +223,8 @@ class Node:
     is_cordoned: bool = False
     is_draining: bool = False
     flag_reason: str = ""
+    flag_actor: str = ""
+    """Who said so, by its own word; empty where nobody knows."""
 
     @property
     def node_id(self) -> str:

@@ -76,6 +76,7 @@ class NodeView:
     is_connected: bool = True
     target: NodeTarget = NodeTarget.READY
     flag_reason: str = ""
+    flag_actor: str = ""
     hostname: str = ""
     mgmt_addr: str = ""
     agent_version: str = ""

@@ -19,6 +19,9 @@ from llmgw.control.catalog.desk import CatalogDesk
 from llmgw.control.catalog.keeping import CatalogKeeper
 from llmgw.control.catalog.source_check import SourceCheck
 from llmgw.control.leadership.elector import Elector, SoleLeader, Standing
+from llmgw.control.operators.kept_words import Shelves
+from llmgw.control.operators.memory import Memory
+from llmgw.control.operators.reception import Reception
 from llmgw.control.reconciler import options
 from llmgw.control.reconciler.loop import Reconciler
 from llmgw.control.reconciler.ports import Gateways, Rooms
@@ -79,16 +82,21 @@ class ControlPlane:
             last_routes=last_routes,
         )
         self.routes = self.reconciler.routes
+        shelves = (
+            Shelves(store.nodes, store.rolls, elector.owner if elector else "") if store else None
+        )
+        self._memory = Memory(self.reconciler, shelves=shelves, clock=clock)
+        words = Reception(self.reconciler, shelves=shelves, memory=self._memory, clock=clock)
         self.shown = Control(
             fleet=self.reconciler,
             logs=dispatcher,
             checks=dispatcher,
-            flags=self.reconciler,
+            flags=words,
             refusals=turned_away,
             downloads=dispatcher,
             plans=self.reconciler,
             bundles=SupportBundle(settings, views=self._views, clock=clock),
-            rolls=self.reconciler,
+            rolls=words,
             catalogs=CatalogDesk(self._catalog, sources=_sources(settings, environ or {})),
             lead=self,
             audit=AuditLog(store.audit if store else None, settings=settings.audit, clock=clock),
@@ -120,6 +128,7 @@ class ControlPlane:
         if elector is not None:
             elector.subscribe(self._stands)
             elector.prepare(self._catalog.load)
+            elector.prepare(self._memory.load)
 
     def lead(self) -> LeadView:
         """See ``api.ports.Lead``."""
@@ -164,11 +173,14 @@ class ControlPlane:
         """
         if self._elector is None:
             await self._catalog.load()
+            await self._memory.load()
+            self._memory.lead(is_leading=True)
         else:
             await self._catalog.refresh()  # a leader has it already, a standby may wait for it
         port = await self._listening()
         self._tasks.spawn("reconciler", self.reconciler.run())
         self._tasks.spawn("catalog", self._catalog.run())
+        self._tasks.spawn("memory", self._memory.run())
         return port
 
     async def close(self) -> None:
@@ -185,6 +197,7 @@ class ControlPlane:
             self._connections.end_all(reason)
             self._apart.stand_by(reason)
             self.reconciler.stand_by()
+        self._memory.lead(is_leading=standing is Standing.LEADS)
         self.reconciler.wake()
 
     async def _listening(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from llmgw.control.catalog.keeping import StoredModels
+from llmgw.control.operators.kept_words import NodeRows, RollRows
 from llmgw.serve.audit_log import Entries
 
 
@@ -17,6 +18,16 @@ class Kept(Protocol):
     @property
     def models(self) -> StoredModels:
         """Models that were added at run time."""
+        ...
+
+    @property
+    def nodes(self) -> NodeRows:
+        """Nodes that were there, and what operators said of them."""
+        ...
+
+    @property
+    def rolls(self) -> RollRows:
+        """Rolls under way."""
         ...
 
     @property

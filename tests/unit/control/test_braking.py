@@ -195,7 +195,7 @@ async def test_who_lifts_the_brake_has_silent_nodes_judged_as_any_other():
     async with Stage(clusters.model("m"), expected=names).running() as stage:
         for name in names:
             stage.register(name)
-        stage.reconciler.set_node_state("n004", target=NodeTarget.CORDONED, reason="")
+        stage.say("n004", NodeTarget.CORDONED)
         await serving(stage, 1)
         await loss(of=4, among=5, seconds=90, stage=stage)
         assert stage.reconciler.status().control.brake is not None

@@ -391,9 +391,9 @@ async def test_clients_and_operators_hear_when_a_model_will_serve(stage):
 
     stage.gateways.ask()
     stage.gateways.see(stage.replica().replica_id, inflight=0)
-    stage.reconciler.set_node_state("n1", target=NodeTarget.DRAINING, reason="")
+    stage.say("n1", NodeTarget.DRAINING)
     await stage.until(lambda: stage.obey() or not stage.reconciler.replicas())
-    stage.reconciler.set_node_state("n1", target=NodeTarget.READY, reason="")
+    stage.say("n1", NodeTarget.READY)
     stage.gateways.ask("m")
     await stage.until(lambda: model_state(stage) is ModelState.LOADING)
     await stage.until(lambda: shown(stage).ready_in_s is not None)

@@ -209,7 +209,7 @@ async def test_a_word_on_a_silent_node_is_kept_and_shown_beside_its_silence():
     async with Stage(clusters.model("m")).running() as stage:
         stage.register("n1")
         stage.register("n2")
-        view = stage.reconciler.set_node_state("n1", target=NodeTarget.CORDONED, reason="disk")
+        view = stage.say("n1", NodeTarget.CORDONED, reason="disk")
         assert (view.state, view.target) == ("cordoned", NodeTarget.CORDONED)
         await pass_time(stage, seconds=21, heard=["n2"])
         silent, other = stage.reconciler.nodes()
@@ -247,7 +247,7 @@ async def test_a_standby_takes_no_word_on_a_node():
     async with stage.running():
         stage.register("n1")
         with pytest.raises(Standby):
-            stage.reconciler.set_node_state("n1", target=NodeTarget.CORDONED, reason="")
+            stage.say("n1", NodeTarget.CORDONED)
         with pytest.raises(Standby):
             stage.reconciler.forget_node("n1")
 

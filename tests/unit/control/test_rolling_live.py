@@ -41,7 +41,7 @@ async def test_a_roll_that_somebody_asks_for_replaces_what_is_older_without_a_ga
         await stage.some_passes()
         assert stage.replica().replica_id == before, "an edit alone replaces nothing"
 
-        view = stage.reconciler.roll("alias", may_interrupt=False)
+        view = stage.roll("alias")
         assert (view.name, view.roll) == ("m", "1 replica(s) of the older profile left to replace")
         await stage.until(lambda: len(stage.reconciler.replicas()) == 2)
         assert stage.urls(), "the old one serves"
@@ -54,7 +54,7 @@ async def test_a_roll_that_somebody_asks_for_replaces_what_is_older_without_a_ga
 
 def test_a_roll_of_a_model_that_nobody_knows_is_refused():
     with pytest.raises(Unknown, match="the catalog has no model 'x'"):
-        Stage(model()).reconciler.roll("x", may_interrupt=False)
+        Stage(model()).roll("x")
 
 
 async def test_a_loaded_model_that_nobody_uses_any_more_stops_and_is_loaded_again_when_asked_for():

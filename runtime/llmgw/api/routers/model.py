@@ -33,7 +33,8 @@ async def model(fleet: Fleet, name: str) -> ModelOut:
 async def roll(rolls: Rolls, act: Acting, name: str, how: RollIn) -> ModelOut:
     """Replace the replicas that are of an older profile: one first, the others when it serves."""
     act.after = {"may_interrupt": how.may_interrupt}
-    return ModelOut.model_validate(rolls.roll(name, may_interrupt=how.may_interrupt))
+    view = await rolls.roll(name, may_interrupt=how.may_interrupt, actor=act.actor.name)
+    return ModelOut.model_validate(view)
 
 
 @router.post("/models/{name}/retry")

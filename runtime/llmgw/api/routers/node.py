@@ -59,14 +59,16 @@ async def state(flags: Flags, act: Acting, node_id: str, wanted: NodeStateIn) ->
     """Keep new replicas away (cordoned), move all of them off (draining), or neither (ready)."""
     act.action = f"node.{_VERBS[wanted.target]}"
     act.after = {"reason": wanted.reason} if wanted.reason else None
-    view = flags.set_node_state(node_id, target=wanted.target, reason=wanted.reason)
+    view = await flags.set_node_state(
+        node_id, target=wanted.target, reason=wanted.reason, actor=act.actor.name
+    )
     return NodeOut.model_validate(view)
 
 
 @router.delete("/nodes/{node_id}", status_code=204)
 async def forget(flags: Flags, node_id: str) -> None:
     """Forget a node that is gone; one that is connected or holds replicas stays."""
-    flags.forget_node(node_id)
+    await flags.forget_node(node_id)
 
 
 def _has_label(node: NodeView, label: str) -> bool:

@@ -96,6 +96,7 @@ class NodeOut(FromView):
         description="An operator's last word; state shows it unless the node is silent."
     )
     flag_reason: str = Field(description="Why an operator cordoned or drains it.")
+    flag_actor: str = Field(description="Who did, by its own word; empty where nobody knows.")
     hostname: str
     mgmt_addr: str
     agent_version: str

@@ -67,7 +67,7 @@ def heard(node: Node, beat: HeartbeatFacts, *, now: float) -> Node:
     )
 
 
-def flagged(node: Node, *, target: NodeTarget, reason: str) -> Node:
+def flagged(node: Node, *, target: NodeTarget, reason: str, actor: str = "") -> Node:
     """The node after an operator's word; the same word again keeps its reason unless it has one."""
     is_same = target is wanted_of(node)
     return replace(
@@ -75,6 +75,7 @@ def flagged(node: Node, *, target: NodeTarget, reason: str) -> Node:
         is_cordoned=target is NodeTarget.CORDONED,
         is_draining=target is NodeTarget.DRAINING,
         flag_reason="" if target is NodeTarget.READY else reason or node.flag_reason * is_same,
+        flag_actor="" if target is NodeTarget.READY else actor,
     )
 
 

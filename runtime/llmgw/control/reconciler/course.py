@@ -29,6 +29,7 @@ class Course:
     def __init__(self, options: Options, *, now: float) -> None:
         """Begin to settle ``now``."""
         self._options = options
+        self._expected = options.expected_nodes
         self.settling = settling.begun(now=now)
         self.brake = Brake()
         self._awaited: Mapping[str, float] = {}
@@ -39,6 +40,10 @@ class Course:
         self.asked_at: Mapping[str, float] = {}
         self.watched_since: Mapping[str, float] = {}
         self.refusals: Mapping[str, str] = {}
+
+    def expect(self, present: Collection[str]) -> None:
+        """Await these nodes too: they were there when any was last."""
+        self._expected = self._options.expected_nodes | frozenset(present)
 
     def begin_anew(self, *, now: float) -> None:
         """Await the nodes again: a new leader knows as little as a new process."""
@@ -79,7 +84,7 @@ class Course:
         self.settling = settling.noted(
             self.settling,
             registered=cluster.nodes.keys(),
-            expected=self._options.expected_nodes,
+            expected=self._expected,
             now=now,
             window_s=bounds.settle_window_s,
         )

@@ -7,7 +7,7 @@ is logged and the next one tries again; a standby looks on.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 
 from llmgw import __version__
@@ -31,12 +31,13 @@ from llmgw.control.reconciler.tallying import Tally
 from llmgw.domain import summaries
 from llmgw.domain.actions import Decision, Place
 from llmgw.domain.catalog import Model
-from llmgw.domain.nodes import HeartbeatFacts, NodeFacts, NodeTarget
+from llmgw.domain.nodes import HeartbeatFacts, Node, NodeFacts, NodeTarget
 from llmgw.domain.outlooks import OutlookView, PlanView
 from llmgw.domain.questions import WhatIf
 from llmgw.domain.replicas import RunningShard, ShardReport
 from llmgw.domain.routes import Endpoint, EndpointState, RouteTable
-from llmgw.domain.snapshots import Snapshot
+from llmgw.domain.snapshots import Roll, Snapshot
+from llmgw.domain.stored import NodeFlag
 from llmgw.domain.traffic import Traffic
 from llmgw.domain.views import (
     ControlView,
@@ -159,28 +160,55 @@ class Reconciler:
 
     # What operators say
 
-    def set_node_state(self, node_id: str, *, target: NodeTarget, reason: str) -> NodeView:
-        """Cordon, drain or free a node; a registration leaves that so, a new server does not.
+    # (``control.operators`` keeps a word before it takes effect; ``Standby`` unless this one leads)
 
-        ``Unknown`` node; ``Standby`` when another control plane leads.
-        """
+    def recall(
+        self, *, flags: Mapping[str, NodeFlag], rolls: Mapping[str, Roll], present: Collection[str]
+    ) -> None:
+        """What was said before this lead, and the nodes to await in it."""
+        self._records.recall(flags, rolls)
+        self._course.expect(present)
+
+    def nodes_now(self) -> Mapping[str, Node]:
+        """Every known node."""
+        return self._records.cluster.nodes
+
+    def rolls_now(self) -> Mapping[str, Roll]:
+        """The rolls under way, those that halted included."""
+        return self._records.cluster.rolls
+
+    def flag_for(self, node_id: str, *, target: NodeTarget, reason: str, actor: str) -> NodeFlag:
+        """What a word on a node comes to; ``Unknown`` node."""
         self._need_lead()
-        self._records.flag(node_id, target=target, reason=reason)
+        return self._records.flag_for(node_id, target=target, reason=reason, actor=actor)
+
+    def flag_node(self, node_id: str, flag: NodeFlag) -> NodeView:
+        """Cordon, drain or free a node; a registration leaves that so."""
+        self._need_lead()
+        self._records.flag(node_id, flag)
         return next(view for view in self.nodes() if view.node_id == node_id)
+
+    def check_forget(self, node_id: str) -> None:
+        """``Conflict`` while a node is connected or holds something; ``Unknown``."""
+        self._need_lead()
+        self._records.check_forget(node_id)
 
     def forget_node(self, node_id: str) -> None:
         """Let go of a node that is gone; ``Conflict`` while it is connected or holds something."""
         self._need_lead()
         self._records.forget(node_id)
 
-    def roll(self, model: str, *, may_interrupt: bool) -> ModelView:
-        """Replace the replicas of a model (name or alias) that are of an older profile.
+    def roll_for(self, model: str, *, may_interrupt: bool) -> Roll:
+        """The roll of a model (name or alias) of which replicas are of an older profile."""
+        name = self._named(model).name
+        now = self._rooms.clock.monotonic()
+        return Roll(name, begun_at=now, may_interrupt=may_interrupt)
 
-        ``Unknown`` model; ``Standby`` when another control plane leads.
-        """
-        found = self._named(model)
-        self._records.roll(found.name, may_interrupt=may_interrupt)
-        return next(view for view in self.models() if view.name == found.name)
+    def begin_roll(self, roll: Roll) -> ModelView:
+        """Have these replicas follow the profile of their model."""
+        self._named(roll.model)
+        self._records.roll(roll)
+        return next(view for view in self.models() if view.name == roll.model)
 
     def retry(self, model: str) -> ModelView:
         """Start a model (name or alias) that failed without waiting longer.

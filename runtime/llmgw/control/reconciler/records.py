@@ -24,6 +24,7 @@ from llmgw.domain.nodes import (
 )
 from llmgw.domain.replicas import PORT_IN_USE, ReplicaState, RunningShard, ShardReport
 from llmgw.domain.snapshots import Bounds, Cluster, Roll
+from llmgw.domain.stored import NodeFlag
 from llmgw.errors import Conflict
 from llmgw.kit import logs
 from llmgw.kit.clock import Clock
@@ -47,6 +48,8 @@ class Records:
         self._cluster = Cluster()
         self._heard: dict[str, Node] = {}
         """Nodes that have changed since somebody looked at the cluster."""
+        self._flags: dict[str, NodeFlag] = {}
+        """Operators' words on nodes, those that have not registered yet included."""
         self._catalog = catalog
         self._clock = clock
         self._bounds = bounds
@@ -78,7 +81,18 @@ class Records:
         """
         self._served = frozenset(served)
         self._heard = {}
+        self._flags = {}
         self.cluster = Cluster()
+
+    def recall(self, flags: Mapping[str, NodeFlag], rolls: Mapping[str, Roll]) -> None:
+        """What operators had said, in place of all that is known of it here."""
+        self._flags = dict(flags)
+        nodes = {
+            node_id: _flagged(node, flags.get(node_id))
+            for node_id, node in self.cluster.nodes.items()
+        }
+        self.cluster = replace(self.cluster, nodes=nodes, rolls=dict(rolls))
+        self._on_change()
 
     def register(self, facts: NodeFacts, running: tuple[RunningShard, ...]) -> tuple[str, ...]:
         """Take a node and what it runs into the cluster; the shard ids that it shall stop."""
@@ -86,6 +100,8 @@ class Records:
         held = self.cluster.nodes.get(facts.node_id)
         self._warn_of_slow_beats(facts, before=None if held is None else held.facts)
         node = fleet.registered(held, facts, now=now)
+        if held is None:
+            node = _flagged(node, self._flags.get(facts.node_id))
         nodes = {**self.cluster.nodes, facts.node_id: node}
         adoption = adopting.adopt(
             replace(self.cluster, nodes=nodes),
@@ -160,21 +176,34 @@ class Records:
         if node is not None:
             self._heard[node_id] = fleet.disconnected(node, now=self._clock.monotonic())
 
-    def flag(self, node_id: str, *, target: NodeTarget, reason: str) -> None:
+    def flag_for(
+        self, node_id: str, *, target: NodeTarget, reason: str, actor: str = ""
+    ) -> NodeFlag:
+        """What a word on a node comes to; ``Unknown`` when it has never registered."""
+        word = fleet.flagged(self._node(node_id), target=target, reason=reason, actor=actor)
+        return NodeFlag(target, word.flag_reason, actor, self._clock.wall())
+
+    def flag(self, node_id: str, flag: NodeFlag) -> None:
         """An operator's word on a node; ``Unknown`` when it has never registered."""
         node = self._node(node_id)
-        flagged = fleet.flagged(node, target=target, reason=reason)
+        self._flags[node_id] = flag
+        flagged = _flagged(node, flag)
         if flagged == node:
             return
         self.cluster = replace(self.cluster, nodes={**self.cluster.nodes, node_id: flagged})
-        _log.info("node_flagged", node=node_id, target=target, reason=flagged.flag_reason or None)
+        _log.info(
+            "node_flagged",
+            node=node_id,
+            target=flag.target,
+            reason=flag.reason or None,
+            actor=flag.actor or None,
+        )
         self._on_change()
 
-    def roll(self, model: str, *, may_interrupt: bool) -> None:
+    def roll(self, roll: Roll) -> None:
         """An operator wants the replicas of a model to follow its profile."""
-        roll = Roll(model, begun_at=self._clock.monotonic(), may_interrupt=may_interrupt)
-        self.cluster = replace(self.cluster, rolls={**self.cluster.rolls, model: roll})
-        _log.info("roll_begun", model=model, may_interrupt=may_interrupt)
+        self.cluster = replace(self.cluster, rolls={**self.cluster.rolls, roll.model: roll})
+        _log.info("roll_begun", model=roll.model, may_interrupt=roll.may_interrupt)
         self._on_change()
 
     def retry(self, model: str) -> None:
@@ -186,13 +215,18 @@ class Records:
         _log.info("retried", model=model)
         self._on_change()
 
-    def forget(self, node_id: str) -> None:
-        """Let go of a node that is gone; ``Conflict`` while it is connected or holds something."""
+    def check_forget(self, node_id: str) -> None:
+        """``Conflict`` while a node is connected or holds something; ``Unknown``."""
         if self._node(node_id).is_connected:
             raise Conflict(f"{node_id} is connected and would register again: stop its agent first")
         held = _held(self.cluster, node_id)
         if held:
             raise Conflict(f"{node_id} still holds {', '.join(held)}; drain it first")
+
+    def forget(self, node_id: str) -> None:
+        """Let go of a node that is gone, and of what was said of it."""
+        self.check_forget(node_id)
+        self._flags.pop(node_id, None)
         rest = {key: node for key, node in self.cluster.nodes.items() if key != node_id}
         self.cluster = replace(self.cluster, nodes=rest)
         _log.info("node_forgotten", node=node_id)
@@ -221,6 +255,14 @@ class Records:
         """This process stood still, so nobody could be heard; silence is counted without it."""
         nodes = fleet.excused(self.cluster.nodes, stalled_s=stalled_s, now=now)
         self.cluster = replace(self.cluster, nodes=nodes)
+
+
+def _flagged(node: Node, flag: NodeFlag | None) -> Node:
+    """The node with exactly this word on it, or with none."""
+    plain = fleet.flagged(node, target=NodeTarget.READY, reason="")
+    if flag is None:
+        return plain
+    return fleet.flagged(plain, target=flag.target, reason=flag.reason, actor=flag.actor)
 
 
 def _level(report: ShardReport, state: ReplicaState | None) -> Callable[..., None]:

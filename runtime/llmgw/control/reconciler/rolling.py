@@ -28,6 +28,8 @@ def steps(snapshot: Snapshot) -> Iterator[HaltRoll | EndRoll]:
         model = snapshot.catalog.models.get(name)
         if model is None:
             yield EndRoll(name, reason="it is no longer in the catalog")
+        elif not snapshot.settling.is_over:
+            continue  # a new leader does not know its replicas yet
         elif not stale(model, snapshot):
             yield EndRoll(name, reason="all its replicas are of the present profile")
         elif not roll.halted and (reason := _why_halt(roll, model, snapshot)):

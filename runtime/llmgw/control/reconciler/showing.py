@@ -83,6 +83,7 @@ def _node(
         is_connected=node.is_connected,
         target=fleet.wanted_of(node),
         flag_reason=node.flag_reason,
+        flag_actor=node.flag_actor,
         hostname=facts.hostname,
         mgmt_addr=facts.mgmt_addr,
         agent_version=facts.agent_version,
