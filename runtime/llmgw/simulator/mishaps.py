@@ -22,6 +22,10 @@ class Kind(enum.StrEnum):
     """A node's stream is cut a few times in a row; its engines go on."""
     CRASH = "crash"
     """An engine that serves is killed."""
+    MASS = "mass"
+    """Many nodes that stand together lose power at once."""
+    DRAIN = "drain"
+    """An operator drains a node, works on it, and gives it back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,10 @@ class Rates:
     flap_times: int = 3
     cut_s: float = 8.0
     """How long each cut of a flapping node takes, and the pause after it."""
+    mass_share: float = 0.2
+    """Share of the nodes that lose power together."""
+    drained_for_s: float = 7200.0
+    """How long an operator keeps a node."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
