@@ -19,9 +19,9 @@ from llmgw.control.catalog.desk import CatalogDesk
 from llmgw.control.catalog.keeping import CatalogKeeper
 from llmgw.control.catalog.source_check import SourceCheck
 from llmgw.control.leadership.elector import Elector, SoleLeader, Standing
+from llmgw.control.operators.front_desk import FrontDesk
 from llmgw.control.operators.kept_words import Shelves
-from llmgw.control.operators.memory import Memory
-from llmgw.control.operators.reception import Reception
+from llmgw.control.operators.remembering import Memory
 from llmgw.control.reconciler import options
 from llmgw.control.reconciler.loop import Reconciler
 from llmgw.control.reconciler.ports import Gateways, Rooms
@@ -86,7 +86,7 @@ class ControlPlane:
             Shelves(store.nodes, store.rolls, elector.owner if elector else "") if store else None
         )
         self._memory = Memory(self.reconciler, shelves=shelves, clock=clock)
-        words = Reception(self.reconciler, shelves=shelves, memory=self._memory, clock=clock)
+        words = FrontDesk(self.reconciler, shelves=shelves, memory=self._memory, clock=clock)
         self.shown = Control(
             fleet=self.reconciler,
             logs=dispatcher,

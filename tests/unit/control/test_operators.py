@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from llmgw.control.leadership.elector import SoleLeader
+from llmgw.control.operators.front_desk import FrontDesk
 from llmgw.control.operators.kept_words import Shelves
-from llmgw.control.operators.memory import Memory, recalled
-from llmgw.control.operators.reception import Reception
+from llmgw.control.operators.remembering import Memory, recalled
 from llmgw.domain.nodes import NodeTarget
 from llmgw.domain.snapshots import Roll
 from llmgw.domain.stored import NodeFlag, StoredNode, StoredRoll
@@ -112,7 +112,7 @@ class Desk:
         shelves = Shelves(FakeNodeRows(self.rows), FakeRollRows(self.rows), "cp-1")
         fleet, clock = self.stage.reconciler, self.stage.clock
         self.memory = Memory(fleet, shelves=shelves, clock=clock)
-        self.reception = Reception(fleet, shelves=shelves, memory=self.memory, clock=clock)
+        self.reception = FrontDesk(fleet, shelves=shelves, memory=self.memory, clock=clock)
         self.memory.lead(is_leading=True)
 
     async def say(self, node_id, target, *, reason="", actor="ann"):
@@ -242,7 +242,7 @@ async def test_a_node_that_was_never_written_down_is_forgotten_too(desk):
 async def test_without_a_store_words_hold_until_the_process_ends():
     stage = Stage(clusters.model("m"))
     memory = Memory(stage.reconciler, shelves=None, clock=stage.clock)
-    reception = Reception(stage.reconciler, shelves=None, memory=memory, clock=stage.clock)
+    reception = FrontDesk(stage.reconciler, shelves=None, memory=memory, clock=stage.clock)
     stage.register("n1")
     view = await reception.set_node_state("n1", target=CORDON, reason="x", actor="ann")
     await memory.load()

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from llmgw.control.operators.kept_words import Fleet, Shelves
-from llmgw.control.operators.memory import Memory
+from llmgw.control.operators.remembering import Memory
 from llmgw.domain.nodes import NodeTarget
 from llmgw.domain.stored import StoredRoll
 from llmgw.domain.views import ModelView, NodeView
@@ -22,7 +22,7 @@ WITHIN_S = 15.0
 """The longest that a word may take, with those before it."""
 
 
-class Reception:
+class FrontDesk:
     """Where words arrive; without ``shelves`` they hold until this process ends."""
 
     def __init__(
