@@ -6,7 +6,7 @@ import pytest
 
 from llmgw.control.inventory import claims
 from llmgw.control.placement import fitting, planning
-from llmgw.domain.nodes import Fabric, Liveness, Storage
+from llmgw.domain.nodes import EngineInstall, Fabric, InstallState, Liveness, Storage
 from llmgw.domain.replicas import Stray
 from llmgw.domain.snapshots import Bounds
 from tests.fakes import clusters
@@ -167,6 +167,34 @@ def test_refused_node_says_which_check_failed_and_why(node, profile, check, word
 )
 def test_unknown_is_not_zero_and_excludes_nobody(node, profile):
     assert refusal(one(**node), profile) is None
+
+
+@pytest.mark.parametrize(
+    ("state", "detail", "words"),
+    [
+        (InstallState.WANTED, "", "llamacpp b2 is to be installed"),
+        (
+            InstallState.INSTALLING,
+            "unpacking, 40 %",
+            "llamacpp b2 is being installed: unpacking, 40 %",
+        ),
+        (InstallState.FAILED, "no space", "llamacpp b2 could not be installed: no space"),
+        (
+            InstallState.UNSUPPORTED,
+            "no build for riscv64",
+            "llamacpp b2 cannot be installed here: no build for riscv64",
+        ),
+        (
+            InstallState.READY,
+            "",
+            "llamacpp b2 is installed, but the node does not report it",
+        ),
+    ],
+)
+def test_an_engine_that_is_not_there_says_how_its_installation_stands(state, detail, words):
+    install = EngineInstall("llamacpp", version="b2", variant="cpu", state=state, detail=detail)
+    here = one(engine_versions={}, engine_installs=(install,))
+    assert refusal(here, clusters.profile(engine="llamacpp")).reason == words
 
 
 def test_node_that_holds_the_weights_needs_no_disk():

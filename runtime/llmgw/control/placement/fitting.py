@@ -122,7 +122,8 @@ def _engine(where: Site, need: Need) -> str | None:
         return None
     if not facts.engines_probed and not facts.engine_versions:
         return None
-    return reasons.engine(engine, present=facts.engine_versions)
+    install = next((one for one in facts.engine_installs if one.engine == engine), None)
+    return reasons.engine(engine, present=facts.engine_versions, install=install)
 
 
 def _memory(where: Site, need: Need) -> str | None:

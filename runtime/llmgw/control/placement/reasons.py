@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from llmgw.control.inventory import claims as claiming
 from llmgw.control.inventory.claims import Claims
 from llmgw.domain.catalog import Profile
-from llmgw.domain.nodes import Gpu, Liveness, Node, Storage
+from llmgw.domain.nodes import EngineInstall, Gpu, InstallState, Liveness, Node, Storage
 
 NO_ADDRESS = "it reports no address on which an engine could be reached"
 NO_NODES = "no node has registered"
@@ -35,10 +35,22 @@ def label(key: str, *, wanted: str, found: str | None) -> str:
     return f"it needs label {key}={wanted}; {key} is {'not set' if found is None else found}"
 
 
-def engine(name: str, *, present: Mapping[str, str]) -> str:
-    """The engine is not there."""
+def engine(name: str, *, present: Mapping[str, str], install: EngineInstall | None) -> str:
+    """The engine is not there; how its installation stands, where there is one."""
     has = ", ".join(f"{e} {v}" for e, v in sorted(present.items())) or "no engine"
-    return f"{name} is not installed and no installation was asked for; it has {has}"
+    if install is None:
+        return f"{name} is not installed and no installation was asked for; it has {has}"
+    told = f"{name} {install.version}".rstrip() + f" {_INSTALLS[install.state]}"
+    return f"{told}: {install.detail}" if install.detail else told
+
+
+_INSTALLS = {
+    InstallState.WANTED: "is to be installed",
+    InstallState.INSTALLING: "is being installed",
+    InstallState.READY: "is installed, but the node does not report it",
+    InstallState.FAILED: "could not be installed",
+    InstallState.UNSUPPORTED: "cannot be installed here",
+}
 
 
 def memory(*, total_mb: float, promised_mb: float, needed_mb: float) -> str:
