@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,27 @@ class Part:
         return found[-1] if found else None
 
 
+@dataclass(frozen=True)
+class Gateway:
+    """A gateway apart: its process, and where it is met."""
+
+    part: Part
+    port: int
+    admin_port: int
+    state_dir: Path
+    run_dir: Path
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def is_ready(self) -> bool:
+        """Whether it says so at both doors."""
+        ports = (self.port, self.admin_port)
+        answers = [httpx.get(f"http://127.0.0.1:{port}/ready", timeout=5) for port in ports]
+        return all(one.status_code == 200 for one in answers)
+
+
 class Deployment:
     """A server, and agents on addresses of the loopback network, all below ``root``."""
 
@@ -186,6 +208,24 @@ class Deployment:
         part.start()
         return part
 
+    def gateway(self, name: str = "gw01", **settings: Any) -> Gateway:
+        """Start a gateway as on a host of its own, and wait until it takes connections."""
+        ports = {key: free_port() for key in ("listen", "admin_listen")}
+        folders = {"state_dir": self.root / name / "state", "run_dir": self.root / name / "run"}
+        quick = {
+            "server": f"http://{self.agent_address}",
+            "name": name,
+            "reconnect_base": 0.2,
+            "reconnect_max": 1,
+            "gateway": {"drain_delay_s": 0, "shutdown_grace_s": 5},
+            **{key: f"127.0.0.1:{port}" for key, port in ports.items()},
+            **{key: str(folder) for key, folder in folders.items()},
+        }
+        part = self._part(name, "gateway", {**quick, **settings})
+        part.start()
+        part.wait_said(CLIENTS)
+        return Gateway(part, port=ports["listen"], admin_port=ports["admin_listen"], **folders)
+
     def run(self, name: str, *words: str | Path) -> Part:
         """Start any other command of ours."""
         part = Part(name, llmgw(*words), folder=self.root, mark=self._mark)
@@ -241,9 +281,13 @@ class Deployment:
             if command in words
         }
 
-    def workers(self) -> set[int]:
-        """Pids of the gateway workers that run now."""
-        return {pid for pid, words in self._processes() if "--listener-fd" in words}
+    def workers(self, *, run_dir: Path | None = None) -> set[int]:
+        """Pids of the gateway workers that run now, or of those of one run folder."""
+        return {
+            pid
+            for pid, words in self._processes()
+            if "--listener-fd" in words and (run_dir is None or str(run_dir) in words)
+        }
 
     def close(self) -> None:
         """End everything that was started here or by what was started here."""
