@@ -7,6 +7,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from llmgw.domain import engine_options
+
 ENGINES = ("llamacpp", "sglang", "sim", "vllm")
 """Engines that a profile may name."""
 
@@ -66,6 +68,13 @@ class Profile:
     def cards_per_node(self) -> int:
         """Cards that each node gives: none for a CPU profile."""
         return 0 if self.is_cpu else self.gpus_per_node or self.tp
+
+    @property
+    def meeting_ports(self) -> int:
+        """How many ports in a row the first of several ranks opens for the others."""
+        if self.nodes <= 1:
+            return 0
+        return engine_options.meeting_ports(self.engine, args=self.args, tp=self.tp)
 
     def fingerprint(self, *, model: Model) -> str:
         """``v1:`` and 16 hex digits over all that the process is started from.

@@ -39,6 +39,12 @@ _COPIES: Mapping[str, tuple[str, ...]] = {
     "vllm": ("--data-parallel-size", "-dp"),
 }
 _COPIES_THAT_SHARE = ("--enable-dp-attention", "--attn-dp-size")
+_COUNT_OF_COPIES = (
+    *("--attn-dp-size", "--attention-data-parallel-size"),
+    *("--dp-size", "--data-parallel-size"),
+)
+_SHARED_PORTS = 14
+_SHARED_PORTS_BEFORE_COPIES = 6
 _OF_CHAT = ("json", "reasoning", "tools")
 _LONG = "--"
 
@@ -46,6 +52,19 @@ _LONG = "--"
 def problems(engine: str, *, args: Sequence[str], capabilities: Sequence[str]) -> list[str]:
     """All that is wrong with a profile's arguments for this engine, a sentence each."""
     return [*_taken(engine, args), *_copies(engine, args), *_uses(engine, args, capabilities)]
+
+
+def meeting_ports(engine: str, *, args: Sequence[str], tp: int) -> int:
+    """How many ports rank 0 of several nodes opens, from the one at which ranks meet upwards.
+
+    SGLang that splits attention opens six after it and the thirteenth, an older one (0.5.2) five
+    and one for each copy: ``PortArgs.init_new`` and ``data_parallel_controller``.
+    """
+    if engine != "sglang" or not has_flag(args, *_COPIES_THAT_SHARE):
+        return 1
+    written = flag_value(args, *_COUNT_OF_COPIES) or ""
+    copies = int(written) if written.isdecimal() else tp
+    return max(_SHARED_PORTS, _SHARED_PORTS_BEFORE_COPIES + copies)
 
 
 def has_flag(args: Sequence[str], *flags: str) -> bool:

@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from llmgw.control.inventory import claims
 from llmgw.control.placement import cards, planning, tcp_ports
+from llmgw.control.reconciler import starting
 from llmgw.domain.nodes import Fabric
 from llmgw.domain.snapshots import Bounds, Failures
 from tests.fakes import clusters
@@ -184,6 +186,23 @@ def test_agents_of_one_machine_are_given_different_ports_in_one_placement():
     placed = placement(on, clusters.model("m", clusters.wide_profile()))
     ports = [p for s in placed.slots for p in (s.http_port, s.leader_port) if p]
     assert sorted(ports) == [20000, 20001, 20002]
+
+
+def test_the_ports_that_a_leader_opens_for_its_ranks_follow_each_other_and_are_its_own():
+    on = clusters.cluster(
+        clusters.node("n1", gpus=8, fabrics=["ib"], engine_versions={"sglang": "0.5.23"}),
+        clusters.node("n2", gpus=8, fabrics=["ib"], engine_versions={"sglang": "0.5.23"}),
+        replicas=[held("a-1", "n1", port=20003), held("a-2", "n2", port=20003)],
+    )
+    splits = replace(clusters.wide_profile(), engine="sglang", args=("--enable-dp-attention",))
+    model = clusters.model("m", splits)
+    first = placement(on, model)
+    assert [slot.http_port for slot in first.slots] == [20000, 20000]
+    assert [slot.leader_port for slot in first.slots] == [20004, 0]
+    made = starting.place(first, model=model, replica_id="m-1", now=NOW, reason="").replica
+    book = claims.by_node(replace(on, replicas={"m-1": made}), now=NOW)
+    assert book[first.slots[0].node_id].ports == {20000, *range(20004, 20018)}
+    assert book[first.slots[1].node_id].ports == {20000}
 
 
 def test_nodes_own_port_range_wins():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from llmgw.control.inventory import claims
@@ -247,6 +249,18 @@ def test_ports_of_strays_are_not_handed_out_and_are_counted():
     refused = refusal(on, clusters.profile(), bounds=Bounds(port_range=(20000, 20000)))
     assert refused.check == "ports"
     assert "1 held by engines" in refused.reason
+
+
+def test_a_row_of_ports_that_is_broken_is_no_row():
+    splits = clusters.wide_profile()
+    splits = replace(splits, engine="sglang", args=("--enable-dp-attention", "--dp-size=8"))
+    bounds = Bounds(port_range=(20000, 20016))
+    node = clusters.node("n1", gpus=4, fabrics=["ib"], engine_versions={"sglang": "0.5.23"})
+    assert refusal(clusters.cluster(node), splits, bounds=bounds).check == "fabric_size"
+    stray = Stray(node_id="n1", shard_id="x.0", http_port=20008)
+    refused = refusal(clusters.cluster(node, strays=[stray]), splits, bounds=bounds)
+    assert refused.check == "ports"
+    assert "fewer than 16 free port(s) (14 of them in a row) in 20000-20016" in refused.reason
 
 
 def test_summary_says_that_no_node_has_registered():

@@ -48,3 +48,21 @@ def test_what_is_nobodys_but_the_operators_is_let_through(engine, args):
 def test_all_that_is_wrong_is_said_at_once():
     found = problems("vllm", "--port", "1", "-dp", "2", capabilities=("tools", "embeddings"))
     assert len(found) == 4
+
+
+@pytest.mark.parametrize(
+    ("engine", "args", "ports"),
+    [
+        ("vllm", ("--enable-dp-attention",), 1),
+        ("sglang", (), 1),
+        ("sglang", ("--enable-dp-attention",), 22),
+        ("sglang", ("--enable-dp-attention", "--dp-size", "4"), 14),
+        ("sglang", ("--enable-dp-attention", "--data-parallel-size=12"), 18),
+        ("sglang", ("--attn-dp-size", "2"), 14),
+        ("sglang", ("--enable-dp-attention", "--dp-size", "many"), 22),
+    ],
+)
+def test_split_attention_of_sglang_takes_ports_after_the_one_at_which_ranks_meet(
+    engine, args, ports
+):
+    assert engine_options.meeting_ports(engine, args=args, tp=16) == ports

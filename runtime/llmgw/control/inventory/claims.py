@@ -108,6 +108,6 @@ def _claim(claims: Claims, replica: Replica, shard: Shard) -> None:
     claims.memory_mb += replica.memory_claim_gb * MIB_PER_GB
     if replica.ready_at is None:
         claims.disk_gb += replica.disk_claim_gb
-    claims.ports.update(port for port in (shard.http_port, shard.leader_port) if port)
+    claims.ports.update(replica.ports_of(shard))
     claims.replicas += 1
     claims.by_model[replica.model] = claims.by_model.get(replica.model, 0) + 1

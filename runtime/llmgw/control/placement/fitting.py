@@ -55,11 +55,6 @@ class Need:
         """Whether its shards must meet over a fabric."""
         return self.profile.nodes > 1
 
-    @property
-    def ports_per_node(self) -> int:
-        """One to serve on; with several nodes enough for any to lead and all on one machine."""
-        return self.profile.nodes + 1 if self.is_multi_node else 1
-
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
@@ -165,13 +160,15 @@ def _fabric(where: Site, need: Need) -> str | None:
 
 
 def _ports(where: Site, need: Need) -> str | None:
-    port_range = where.node.facts.port_range or need.port_range
-    free = tcp_ports.lowest_free(
-        port_range, taken=where.claims.taken_ports, how_many=need.ports_per_node
-    )
-    if len(free) == need.ports_per_node:
+    """One to serve on; with several nodes enough for any to lead and all on one machine."""
+    port_range, profile = where.node.facts.port_range or need.port_range, need.profile
+    taken, row = where.claims.taken_ports, profile.meeting_ports
+    serving = tcp_ports.lowest_free(port_range, taken=taken, how_many=profile.nodes)
+    meeting = tcp_ports.lowest_row(port_range, taken=taken.union(serving), how_many=row)
+    if len(serving) == profile.nodes and len(meeting) == row:
         return None
-    return reasons.ports(port_range, stray=where.claims.stray_ports, needed=need.ports_per_node)
+    needed = profile.nodes + row
+    return reasons.ports(port_range, stray=where.claims.stray_ports, needed=needed, in_a_row=row)
 
 
 _Check: TypeAlias = Callable[[Site, Need], str | None]

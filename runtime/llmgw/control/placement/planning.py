@@ -226,18 +226,16 @@ def pool_name(site: Site, profile: Profile, *, fabric: str) -> str:
 
 def _slot(site: Site, need: Need, *, rank: int, fabric: str, handed: set[int]) -> Slot:
     facts, profile = site.node.facts, need.profile
-    is_leader_of_many = need.is_multi_node and rank == 0
-    given = tcp_ports.lowest_free(
-        facts.port_range or need.port_range,
-        taken=site.claims.taken_ports | handed,
-        how_many=2 if is_leader_of_many else 1,
-    )
-    handed.update(given)
+    port_range, taken = facts.port_range or need.port_range, site.claims.taken_ports | handed
+    serving = tcp_ports.lowest_free(port_range, taken=taken, how_many=1)
+    row = 0 if rank else profile.meeting_ports
+    meeting = tcp_ports.lowest_row(port_range, taken=taken.union(serving), how_many=row)
+    handed.update(serving, meeting)
     return Slot(
         node_id=site.node_id,
         rank=rank,
-        http_port=given[0],
-        leader_port=given[1] if is_leader_of_many else 0,
+        http_port=serving[0],
+        leader_port=meeting[0] if meeting else 0,
         gpu_indices=cards.choose(
             gpus=facts.gpus,
             free=site.free_of(profile.gpu_class),

@@ -27,7 +27,8 @@ def silent(node: Node, *, now: float) -> str:
 def flagged(node: Node) -> str:
     """An operator keeps it free."""
     flag = "draining" if node.is_draining else "cordoned"
-    return f"it is {flag}: {node.flag_reason}" if node.flag_reason else f"it is {flag}"
+    by = f" by {node.flag_actor}" if node.flag_actor else ""
+    return f"it is {flag}{by}{': ' if node.flag_reason else ''}{node.flag_reason}"
 
 
 def label(key: str, *, wanted: str, found: str | None) -> str:
@@ -94,12 +95,15 @@ def gpus(node: Node, claims: Claims, *, profile: Profile) -> str:
     return ", ".join(parts)
 
 
-def ports(port_range: tuple[int, int], *, stray: AbstractSet[int], needed: int) -> str:
+def ports(
+    port_range: tuple[int, int], *, stray: AbstractSet[int], needed: int, in_a_row: int
+) -> str:
     """Its port range is used up."""
     first, last = port_range
     held = sum(first <= port <= last for port in stray)
+    row = f" ({in_a_row} of them in a row)" if in_a_row > 1 else ""
     return (
-        f"fewer than {needed} free port(s) in {first}-{last}, "
+        f"fewer than {needed} free port(s){row} in {first}-{last}, "
         f"{held} held by engines that have not confirmed their end"
     )
 

@@ -221,6 +221,7 @@ class _Taking:
             pool=first.pool,
             fabric=first.fabric,
             memory_claim_gb=0.0 if profile is None else profile.min_memory_gb,
+            meeting_ports=1 if profile is None else profile.meeting_ports,
             disk_claim_gb=0.0 if profile is None else profile.min_disk_gb,
             leader_addr=self._leader_addr(parts),
             created_at=self._now,

@@ -166,10 +166,9 @@ def _clashes(cluster: Cluster, replica: Replica, *, now: float) -> bool:
     book = claiming.by_node(cluster, now=now)
     for shard in replica.shards:
         claims = book.get(shard.node_id)
-        ports = {port for port in (shard.http_port, shard.leader_port) if port}
         if (
             claims is None
-            or ports & claims.taken_ports
+            or claims.taken_ports.intersection(replica.ports_of(shard))
             or claims.gpus.keys() & {*shard.gpu_indices}
         ):
             return True

@@ -25,6 +25,7 @@ def place(placement: Placement, *, model: Model, replica_id: str, now: float, re
         memory_claim_gb=profile.min_memory_gb,
         disk_claim_gb=profile.min_disk_gb,
         leader_addr=placement.leader_addr,
+        meeting_ports=profile.meeting_ports,
         created_at=now,
     )
     specs = tuple(spec_of(replica, shard, model=model, profile=profile) for shard in replica.shards)
