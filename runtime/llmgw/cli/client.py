@@ -222,6 +222,24 @@ class AdminClient:
         document = self._ask(path, body={"engine": engine}, timeout_s=CHECK_TIMEOUT_S)
         return Answer(document, self._read(document, TypeAdapter(EngineAnswer)))
 
+    def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str | None] | None = None,
+        body: Mapping[str, object] | None = None,
+        timeout_s: float | None = None,
+    ) -> Any:
+        """The document that a route below ``/api/v1`` answers; our errors as they are raised."""
+        return self._document(
+            self._answered(path, params, body=body, timeout_s=timeout_s, method=method)
+        )
+
+    def read(self, rows: object, shape: TypeAdapter[_T]) -> _T:
+        """What an answer means; ``Internal`` where this version does not know its shape."""
+        return self._read(rows, shape)
+
     def _ask(
         self,
         path: str,
@@ -240,9 +258,11 @@ class AdminClient:
         *,
         body: Mapping[str, object] | None,
         timeout_s: float | None,
+        method: str = "",
     ) -> httpx.Response:
         params = {k: v for k, v in (filters or {}).items() if v is not None}
-        url, method = f"{self._url}/api/v1/{path}", "GET" if body is None else "POST"
+        url = f"{self._url}/api/v1/{path}"
+        method = method or ("GET" if body is None else "POST")
         bound_s = timeout_s or self._timeout_s
         try:
             return self._http.request(method, url, params=params, json=body, timeout=bound_s)

@@ -29,7 +29,12 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "model": LazyCommand(
         module="llmgw.cli.model_cmd",
         attribute="model",
-        help="Change how a model runs.",
+        help="Add, change and remove models.",
+    ),
+    "scale": LazyCommand(
+        module="llmgw.cli.scale_cmd",
+        attribute="scale",
+        help="How many replicas of a model run.",
     ),
     "replicas": LazyCommand(
         module="llmgw.cli.replicas_cmd",

@@ -26,7 +26,13 @@ _COLUMNS = (
 @click.option("--status", help="Only models of this status.")
 @asks
 def models(asking: Asking, *, status: str | None) -> None:
-    """List the catalog. READY counts replicas that serve and those that are wanted."""
+    r"""List the catalog. READY counts replicas that serve and those that are wanted.
+
+    \b
+    Example:
+      llmgw ctl models --status unplaced
+      llmgw ctl model list
+    """
     answer = asking.client.models(status=status)
     if asking.is_json:
         asking.screen.document(answer.document)
@@ -47,27 +53,28 @@ def _row(model: ModelView, replicas: Sequence[ReplicaView]) -> Row:
             f"{model.origin}, simulated" if model.is_simulated else model.origin,
             model.description,
         ),
-        under=_remarks(model, [r for r in replicas if r.model == model.name]),
+        under=remarks(model, [r for r in replicas if r.model == model.name]),
     )
 
 
-def _remarks(model: ModelView, replicas: Sequence[ReplicaView]) -> list[str]:
-    remarks = [stage.line for replica in replicas for stage in load_progress.stages(replica)]
+def remarks(model: ModelView, replicas: Sequence[ReplicaView]) -> list[str]:
+    """What else there is to say of a model, a sentence each."""
+    said = [stage.line for replica in replicas for stage in load_progress.stages(replica)]
     if model.ready_in_s is not None:
-        remarks.append(f"it will probably serve in {figures.age(model.ready_in_s)}")
+        said.append(f"it will probably serve in {figures.age(model.ready_in_s)}")
     if model.roll:
-        remarks.append(model.roll)
+        said.append(model.roll)
     elif model.stale:
-        remarks.append(
+        said.append(
             f"{model.stale} replica(s) of an older profile; "
             f"'llmgw ctl model roll {model.name}' replaces them"
         )
     if model.reason:
-        remarks.append(model.reason)
+        said.append(model.reason)
     is_short = model.ready < model.want or model.backoff_left_s is not None
     if model.last_failure is not None and is_short:
-        remarks.append(failure_line(model.last_failure))
-    return remarks
+        said.append(failure_line(model.last_failure))
+    return said
 
 
 def failure_line(failure: FailureView) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from llmgw.api.application import create_app
-from llmgw.cli import ctl_cmd, root
+from llmgw.cli import ctl_cmd, model_cmd, root
 from llmgw.cli.failures import ExitCode
 from tests.fakes.fleet import FakeFleet, FakeReadiness, control_of
 
@@ -18,6 +18,7 @@ _ROUTES = (_REFERENCE / "admin-api.md").read_text()
 _NAMES = [
     *(name for name, entry in root.COMMANDS.items() if not entry.is_hidden and name != "ctl"),
     *(f"ctl {name}" for name in ctl_cmd.COMMANDS),
+    *(f"ctl model {name}" for name in model_cmd.COMMANDS),
 ]
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from llmgw.api import reading_models, telling
+from llmgw.api import disclosing, reading_models
 from llmgw.api.acting import Acting
 from llmgw.api.deps import Catalogs
 from llmgw.api.schemas.catalog import CatalogIn, CatalogOut, OutcomeOut
@@ -36,7 +36,7 @@ async def apply(
         actor=act.actor.name,
         is_trial=dry_run,
     )
-    telling.note(act, outcome, is_trial=dry_run)
+    disclosing.note(act, outcome, is_trial=dry_run)
     if not wanted.check_sources:
         act.after = {**(act.after or {}), "source_check": False}
     return OutcomeOut.model_validate(outcome)

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from llmgw.api import acting, reading_models, telling
+from llmgw.api import acting, disclosing, reading_models
 from llmgw.api.acting import Acting
 from llmgw.api.deps import Catalogs
 from llmgw.api.schemas.catalog import (
@@ -103,7 +103,7 @@ async def fallbacks(
 def _told(
     act: Acting, outcome: Outcome, *, is_trial: bool, has_source_check: bool = True
 ) -> OutcomeOut:
-    telling.note(act, outcome, is_trial=is_trial)
+    disclosing.note(act, outcome, is_trial=is_trial)
     if not has_source_check:
         act.after = {**(act.after or {}), "source_check": False}
     return OutcomeOut.model_validate(outcome)
