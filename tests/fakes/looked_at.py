@@ -31,19 +31,19 @@ class LookedAt:
         self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
         return self
 
-    async def looked_at(self, times, *, within_s=9.0):
+    async def looked_at(self, times, *, within_s=20.0):
         """Wait for so many probes more."""
         goal = self.probes + times
         await self._until(lambda: self.probes >= goal, within_s)
 
-    async def has_request(self, count=1, *, within_s=9.0):
+    async def has_request(self, count=1, *, within_s=20.0):
         await self._until(lambda: self.asked >= count, within_s)
 
     async def close(self):
         self._server.close()
         for task in tuple(self._serving):
             task.cancel()
-        await self._until(lambda: not self._serving, 3.0)
+        await self._until(lambda: not self._serving, 20.0)
 
     async def _until(self, condition, within_s):
         await self._changes.until(condition, within_s=within_s)

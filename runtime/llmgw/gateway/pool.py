@@ -153,6 +153,8 @@ class Pool(Keeper):
         if self._descriptors.is_kept_back(transport):
             transport.abort()
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        if not connection.is_open():  # told before anybody could hear it; nothing may be sent now
+            raise ConnectionResetError(errno.ECONNRESET, "it closed the connection at once")
         return connection
 
     def expire(self, now: float) -> None:
