@@ -70,12 +70,21 @@ class Conversation:
             raise Denied(answer.ack.error or "the registration was refused without a reason")
         terms.check(answer.ack.term)
 
-    async def hold(self, facts: Facts, *, registered: NodeFacts, heartbeat_s: float) -> NoReturn:
-        """Listen, speak and beat; always ends by an exception, which says why."""
+    async def hold(
+        self,
+        facts: Facts,
+        *,
+        registered: NodeFacts,
+        heartbeat_s: float,
+        watch: Coroutine[object, object, NoReturn],
+    ) -> NoReturn:
+        """Listen, speak and beat; always ends by an exception, its own or ``watch``'s."""
         readings = LateWork(facts.refresh, name="session.reading")
         beating = self._beat(readings, registered=registered, every_s=heartbeat_s)
         try:
-            await _until_one_ends(listen=self._listen(), speak=self._speak(), beat=beating)
+            await _until_one_ends(
+                listen=self._listen(), speak=self._speak(), beat=beating, watch=watch
+            )
         finally:
             await readings.close()
 

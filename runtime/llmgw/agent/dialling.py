@@ -52,6 +52,11 @@ class Redial:
         self._rounds = 0
         self._hurried_rounds = 0
         self._hurry_until = float("-inf")
+        self._preferred: ServerAddress | None = None
+
+    def prefer(self, address: ServerAddress) -> None:
+        """Dial this one next, and at once: it is known to lead."""
+        self._preferred = address
 
     @property
     def address(self) -> ServerAddress:
@@ -67,6 +72,9 @@ class Redial:
         if served_s is not None and served_s >= HELD_S:
             self._tried = self._rounds = self._hurried_rounds = 0
             self._hurry_until = now + HURRY_S
+        if self._preferred is not None:
+            self._index, self._preferred = self._choices.index(self._preferred), None
+            return 0.0
         self._index = (self._index + 1) % len(self._choices)
         self._tried += 1
         if self._tried < len(self._choices):

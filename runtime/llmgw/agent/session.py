@@ -19,6 +19,7 @@ from grpc import aio
 from llmgw.agent import dialling, refusals
 from llmgw.agent.commands import Commands, Terms
 from llmgw.agent.conversation import Conversation
+from llmgw.agent.lookout import Lookout
 from llmgw.agent.node_ports import Facts, NodeUpkeep, ShardOrders
 from llmgw.agent.outbox import Outbox
 from llmgw.config.servers import ServerAddress
@@ -51,6 +52,8 @@ class SessionSettings:
     reconnect_max_s: float = 30.0
     answer_s: float = 10.0
     """From the first byte of a dial to the control plane's answer."""
+    lookout_s: float = 5.0
+    """Between two questions to the other control planes whether one of them leads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,13 @@ class Session:
         self._draw = draw
         self._instance = ids.token(8)
         self._redial = dialling.Redial(choices, backoff=backoff)
+        self._lookout = Lookout(
+            choices,
+            tls=settings.tls,
+            every_s=settings.lookout_s,
+            draw=draw,
+            prefer=self._redial.prefer,
+        )
         self._outbox = Outbox()
         self._terms = Terms()
         self._commands = Commands(
@@ -172,7 +182,10 @@ class Session:
         )
         self._begin(address)
         await conversation.hold(
-            self._facts, registered=facts, heartbeat_s=self._settings.heartbeat_s
+            self._facts,
+            registered=facts,
+            heartbeat_s=self._settings.heartbeat_s,
+            watch=self._lookout.watch(besides=address, terms=self._terms),
         )
 
     def _begin(self, address: ServerAddress) -> None:

@@ -98,6 +98,15 @@ class AgentService(agent_pb2_grpc.AgentServiceServicer):
             _log.error("agent_stream_failed", peer=context.peer(), error=repr(error), exc=error)
             await voice.refuse(Internal("the control plane failed; see its log"))
 
+    async def Standing(  # noqa: N802 - the name of the call
+        self,
+        request: pb.StandingRequest,  # noqa: ARG002 - it says nothing
+        context: aio.ServicerContext[pb.StandingRequest, pb.StandingReply],  # noqa: ARG002 - see above
+    ) -> pb.StandingReply:
+        """Whether this control plane leads, for agents of another one."""
+        leads = self._leadership.is_leader()
+        return pb.StandingReply(leads=leads, term=self._leadership.term() if leads else 0)
+
     async def _serve(self, context: Context, voice: Voice, caller: Caller) -> None:
         if not self._leadership.is_leader():
             raise Standby("this control plane is a standby; another one leads")

@@ -55,6 +55,44 @@ SHARD_STATE_FAILED: ShardState.ValueType  # 7
 Global___ShardState: _TypeAlias = ShardState  # noqa: Y015
 
 @_typing.final
+class StandingRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StandingRequest: _TypeAlias = StandingRequest  # noqa: Y015
+
+@_typing.final
+class StandingReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEADS_FIELD_NUMBER: _builtins.int
+    TERM_FIELD_NUMBER: _builtins.int
+    leads: _builtins.bool
+    term: _builtins.int
+    """Of the lead that it has; 0 where it has none, or where no terms are kept."""
+    def __init__(
+        self,
+        *,
+        leads: _builtins.bool = ...,
+        term: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["leads", b"leads", "term", b"term"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StandingReply: _TypeAlias = StandingReply  # noqa: Y015
+
+@_typing.final
 class AgentMessage(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -104,6 +142,7 @@ class ControlMessage(_message.Message):
     PROVISION_FIELD_NUMBER: _builtins.int
     LOGS_FIELD_NUMBER: _builtins.int
     CHECK_ENGINE_FIELD_NUMBER: _builtins.int
+    FETCH_WEIGHTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def start(self) -> Global___StartShard: ...
     @_builtins.property
@@ -120,6 +159,8 @@ class ControlMessage(_message.Message):
     def logs(self) -> Global___LogsRequest: ...
     @_builtins.property
     def check_engine(self) -> Global___CheckEngine: ...
+    @_builtins.property
+    def fetch_weights(self) -> Global___FetchWeights: ...
     def __init__(
         self,
         *,
@@ -131,12 +172,13 @@ class ControlMessage(_message.Message):
         provision: Global___Provision | None = ...,
         logs: Global___LogsRequest | None = ...,
         check_engine: Global___CheckEngine | None = ...,
+        fetch_weights: Global___FetchWeights | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "check_engine", b"check_engine", "drain", b"drain", "kind", b"kind", "logs", b"logs", "provision", b"provision", "remove_weights", b"remove_weights", "start", b"start", "stop", b"stop"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "check_engine", b"check_engine", "drain", b"drain", "fetch_weights", b"fetch_weights", "kind", b"kind", "logs", b"logs", "provision", b"provision", "remove_weights", b"remove_weights", "start", b"start", "stop", b"stop"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "check_engine", b"check_engine", "drain", b"drain", "kind", b"kind", "logs", b"logs", "provision", b"provision", "remove_weights", b"remove_weights", "start", b"start", "stop", b"stop"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "check_engine", b"check_engine", "drain", b"drain", "fetch_weights", b"fetch_weights", "kind", b"kind", "logs", b"logs", "provision", b"provision", "remove_weights", b"remove_weights", "start", b"start", "stop", b"stop"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["start", "stop", "drain", "ack", "remove_weights", "provision", "logs", "check_engine"]  # noqa: Y015
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["start", "stop", "drain", "ack", "remove_weights", "provision", "logs", "check_engine", "fetch_weights"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
 
@@ -191,6 +233,26 @@ class Register(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class LaunchModesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     NODE_ID_FIELD_NUMBER: _builtins.int
     HOSTNAME_FIELD_NUMBER: _builtins.int
     MGMT_ADDR_FIELD_NUMBER: _builtins.int
@@ -212,6 +274,8 @@ class Register(_message.Message):
     HEARTBEAT_INTERVAL_MS_FIELD_NUMBER: _builtins.int
     FABRIC_PROBLEMS_FIELD_NUMBER: _builtins.int
     WARNINGS_FIELD_NUMBER: _builtins.int
+    LAUNCH_MODES_FIELD_NUMBER: _builtins.int
+    FETCHES_FIELD_NUMBER: _builtins.int
     node_id: _builtins.str
     hostname: _builtins.str
     mgmt_addr: _builtins.str
@@ -263,6 +327,12 @@ class Register(_message.Message):
     def warnings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """What an operator should know of the machine; nothing is kept from it for that."""
 
+    @_builtins.property
+    def launch_modes(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """How ranks on several nodes meet, by engine; an engine that is left out has one way only."""
+
+    @_builtins.property
+    def fetches(self) -> _containers.RepeatedCompositeFieldContainer[Global___WeightsFetch]: ...
     def __init__(
         self,
         *,
@@ -287,10 +357,12 @@ class Register(_message.Message):
         heartbeat_interval_ms: _builtins.int | None = ...,
         fabric_problems: _abc.Iterable[_builtins.str] | None = ...,
         warnings: _abc.Iterable[_builtins.str] | None = ...,
+        launch_modes: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        fetches: _abc.Iterable[Global___WeightsFetch] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_heartbeat_interval_ms", b"_heartbeat_interval_ms", "_memory_total_mb", b"_memory_total_mb", "heartbeat_interval_ms", b"heartbeat_interval_ms", "host", b"host", "memory_total_mb", b"memory_total_mb", "port_range", b"port_range"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_heartbeat_interval_ms", b"_heartbeat_interval_ms", "_memory_total_mb", b"_memory_total_mb", "agent_version", b"agent_version", "engine_versions", b"engine_versions", "engines_probed", b"engines_probed", "fabric_problems", b"fabric_problems", "fabrics", b"fabrics", "gpus", b"gpus", "heartbeat_interval_ms", b"heartbeat_interval_ms", "host", b"host", "hostname", b"hostname", "instance", b"instance", "labels", b"labels", "memory_total_mb", b"memory_total_mb", "mgmt_addr", b"mgmt_addr", "node_id", b"node_id", "port_range", b"port_range", "provision", b"provision", "running_shards", b"running_shards", "storage", b"storage", "term", b"term", "warnings", b"warnings", "weights", b"weights"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_heartbeat_interval_ms", b"_heartbeat_interval_ms", "_memory_total_mb", b"_memory_total_mb", "agent_version", b"agent_version", "engine_versions", b"engine_versions", "engines_probed", b"engines_probed", "fabric_problems", b"fabric_problems", "fabrics", b"fabrics", "fetches", b"fetches", "gpus", b"gpus", "heartbeat_interval_ms", b"heartbeat_interval_ms", "host", b"host", "hostname", b"hostname", "instance", b"instance", "labels", b"labels", "launch_modes", b"launch_modes", "memory_total_mb", b"memory_total_mb", "mgmt_addr", b"mgmt_addr", "node_id", b"node_id", "port_range", b"port_range", "provision", b"provision", "running_shards", b"running_shards", "storage", b"storage", "term", b"term", "warnings", b"warnings", "weights", b"weights"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__heartbeat_interval_ms: _TypeAlias = _typing.Literal["heartbeat_interval_ms"]  # noqa: Y015
     _WhichOneofArgType__heartbeat_interval_ms: _TypeAlias = _typing.Literal["_heartbeat_interval_ms", b"_heartbeat_interval_ms"]  # noqa: Y015
@@ -302,6 +374,60 @@ class Register(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__memory_total_mb) -> _WhichOneofReturnType__memory_total_mb | None: ...
 
 Global___Register: _TypeAlias = Register  # noqa: Y015
+
+@_typing.final
+class WeightsFetch(_message.Message):
+    """A download that is under way, or that failed since the agent began."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SOURCE_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    BYTES_DONE_FIELD_NUMBER: _builtins.int
+    BYTES_TOTAL_FIELD_NUMBER: _builtins.int
+    BYTES_PER_S_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    ORDERED_FIELD_NUMBER: _builtins.int
+    source: _builtins.str
+    """Without secrets."""
+    name: _builtins.str
+    """The name that it has, or will have, in the folder of downloads."""
+    state: _builtins.str
+    """waiting, looking, fetching, failed."""
+    bytes_done: _builtins.int
+    bytes_total: _builtins.int
+    """Absent while the source gave no length."""
+    bytes_per_s: _builtins.float
+    error: _builtins.str
+    ordered: _builtins.bool
+    """Somebody ordered it ahead of a start."""
+    def __init__(
+        self,
+        *,
+        source: _builtins.str = ...,
+        name: _builtins.str = ...,
+        state: _builtins.str = ...,
+        bytes_done: _builtins.int = ...,
+        bytes_total: _builtins.int | None = ...,
+        bytes_per_s: _builtins.float | None = ...,
+        error: _builtins.str = ...,
+        ordered: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_bytes_per_s", b"_bytes_per_s", "_bytes_total", b"_bytes_total", "bytes_per_s", b"bytes_per_s", "bytes_total", b"bytes_total"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_bytes_per_s", b"_bytes_per_s", "_bytes_total", b"_bytes_total", "bytes_done", b"bytes_done", "bytes_per_s", b"bytes_per_s", "bytes_total", b"bytes_total", "error", b"error", "name", b"name", "ordered", b"ordered", "source", b"source", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__bytes_per_s: _TypeAlias = _typing.Literal["bytes_per_s"]  # noqa: Y015
+    _WhichOneofArgType__bytes_per_s: _TypeAlias = _typing.Literal["_bytes_per_s", b"_bytes_per_s"]  # noqa: Y015
+    _WhichOneofReturnType__bytes_total: _TypeAlias = _typing.Literal["bytes_total"]  # noqa: Y015
+    _WhichOneofArgType__bytes_total: _TypeAlias = _typing.Literal["_bytes_total", b"_bytes_total"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__bytes_per_s) -> _WhichOneofReturnType__bytes_per_s | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__bytes_total) -> _WhichOneofReturnType__bytes_total | None: ...
+
+Global___WeightsFetch: _TypeAlias = WeightsFetch  # noqa: Y015
 
 @_typing.final
 class PortRange(_message.Message):
@@ -693,6 +819,8 @@ class Heartbeat(_message.Message):
     FABRIC_PROBLEMS_FIELD_NUMBER: _builtins.int
     WARNINGS_CHANGED_FIELD_NUMBER: _builtins.int
     WARNINGS_FIELD_NUMBER: _builtins.int
+    FETCHES_CHANGED_FIELD_NUMBER: _builtins.int
+    FETCHES_FIELD_NUMBER: _builtins.int
     node_id: _builtins.str
     weights_changed: _builtins.bool
     """Each list is meant only when its flag is set, so that an empty list can be the truth."""
@@ -703,6 +831,7 @@ class Heartbeat(_message.Message):
     """These lists too are meant only when their flags are set."""
     fabrics_changed: _builtins.bool
     warnings_changed: _builtins.bool
+    fetches_changed: _builtins.bool
     @_builtins.property
     def gpu_memory_used_mb(self) -> _containers.ScalarMap[_builtins.int, _builtins.int]:
         """By card index; a card that could not be read is left out."""
@@ -735,6 +864,8 @@ class Heartbeat(_message.Message):
     def fabric_problems(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
     def warnings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def fetches(self) -> _containers.RepeatedCompositeFieldContainer[Global___WeightsFetch]: ...
     def __init__(
         self,
         *,
@@ -758,10 +889,12 @@ class Heartbeat(_message.Message):
         fabric_problems: _abc.Iterable[_builtins.str] | None = ...,
         warnings_changed: _builtins.bool = ...,
         warnings: _abc.Iterable[_builtins.str] | None = ...,
+        fetches_changed: _builtins.bool = ...,
+        fetches: _abc.Iterable[Global___WeightsFetch] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_memory_total_mb", b"_memory_total_mb", "memory_total_mb", b"memory_total_mb"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_memory_total_mb", b"_memory_total_mb", "engine_versions", b"engine_versions", "engines_changed", b"engines_changed", "fabric_problems", b"fabric_problems", "fabrics", b"fabrics", "fabrics_changed", b"fabrics_changed", "gpu_gauges", b"gpu_gauges", "gpu_memory_used_mb", b"gpu_memory_used_mb", "gpus", b"gpus", "gpus_changed", b"gpus_changed", "memory_total_mb", b"memory_total_mb", "new_problems", b"new_problems", "node_id", b"node_id", "provision", b"provision", "provision_changed", b"provision_changed", "shard_work", b"shard_work", "storage", b"storage", "warnings", b"warnings", "warnings_changed", b"warnings_changed", "weights", b"weights", "weights_changed", b"weights_changed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_memory_total_mb", b"_memory_total_mb", "engine_versions", b"engine_versions", "engines_changed", b"engines_changed", "fabric_problems", b"fabric_problems", "fabrics", b"fabrics", "fabrics_changed", b"fabrics_changed", "fetches", b"fetches", "fetches_changed", b"fetches_changed", "gpu_gauges", b"gpu_gauges", "gpu_memory_used_mb", b"gpu_memory_used_mb", "gpus", b"gpus", "gpus_changed", b"gpus_changed", "memory_total_mb", b"memory_total_mb", "new_problems", b"new_problems", "node_id", b"node_id", "provision", b"provision", "provision_changed", b"provision_changed", "shard_work", b"shard_work", "storage", b"storage", "warnings", b"warnings", "warnings_changed", b"warnings_changed", "weights", b"weights", "weights_changed", b"weights_changed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__memory_total_mb: _TypeAlias = _typing.Literal["memory_total_mb"]  # noqa: Y015
     _WhichOneofArgType__memory_total_mb: _TypeAlias = _typing.Literal["_memory_total_mb", b"_memory_total_mb"]  # noqa: Y015
@@ -1286,6 +1419,39 @@ class CheckEngine(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CheckEngine: _TypeAlias = CheckEngine  # noqa: Y015
+
+@_typing.final
+class FetchWeights(_message.Message):
+    """Weights that a node should have before anything that needs them starts there; progress is in heartbeats."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SOURCES_FIELD_NUMBER: _builtins.int
+    TERM_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    CANCEL_FIELD_NUMBER: _builtins.int
+    term: _builtins.int
+    request_id: _builtins.str
+    """Comes back in the reply."""
+    cancel: _builtins.bool
+    """They are not wanted ahead any more; what came is kept."""
+    @_builtins.property
+    def sources(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        sources: _abc.Iterable[_builtins.str] | None = ...,
+        term: _builtins.int = ...,
+        request_id: _builtins.str = ...,
+        cancel: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancel", b"cancel", "request_id", b"request_id", "sources", b"sources", "term", b"term"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FetchWeights: _TypeAlias = FetchWeights  # noqa: Y015
 
 @_typing.final
 class EngineWant(_message.Message):

@@ -39,6 +39,11 @@ class AgentServiceStub:
                 request_serializer=llmgw_dot_rpc_dot_v1_dot_agent__pb2.AgentMessage.SerializeToString,
                 response_deserializer=llmgw_dot_rpc_dot_v1_dot_agent__pb2.ControlMessage.FromString,
                 _registered_method=True)
+        self.Standing = channel.unary_unary(
+                '/llmgw.rpc.v1.AgentService/Standing',
+                request_serializer=llmgw_dot_rpc_dot_v1_dot_agent__pb2.StandingRequest.SerializeToString,
+                response_deserializer=llmgw_dot_rpc_dot_v1_dot_agent__pb2.StandingReply.FromString,
+                _registered_method=True)
 
 
 class AgentServiceServicer:
@@ -52,6 +57,14 @@ class AgentServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Standing(self, request, context):
+        """Asked by agents that hold a stream with another control plane: a leader that was cut off or frozen may keep its
+        streams, and does not know that it leads no more.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AgentServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -59,6 +72,11 @@ def add_AgentServiceServicer_to_server(servicer, server):
                     servicer.Connect,
                     request_deserializer=llmgw_dot_rpc_dot_v1_dot_agent__pb2.AgentMessage.FromString,
                     response_serializer=llmgw_dot_rpc_dot_v1_dot_agent__pb2.ControlMessage.SerializeToString,
+            ),
+            'Standing': grpc.unary_unary_rpc_method_handler(
+                    servicer.Standing,
+                    request_deserializer=llmgw_dot_rpc_dot_v1_dot_agent__pb2.StandingRequest.FromString,
+                    response_serializer=llmgw_dot_rpc_dot_v1_dot_agent__pb2.StandingReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -88,6 +106,33 @@ class AgentService:
             '/llmgw.rpc.v1.AgentService/Connect',
             llmgw_dot_rpc_dot_v1_dot_agent__pb2.AgentMessage.SerializeToString,
             llmgw_dot_rpc_dot_v1_dot_agent__pb2.ControlMessage.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Standing(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/llmgw.rpc.v1.AgentService/Standing',
+            llmgw_dot_rpc_dot_v1_dot_agent__pb2.StandingRequest.SerializeToString,
+            llmgw_dot_rpc_dot_v1_dot_agent__pb2.StandingReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -43,6 +43,10 @@ class AgentServiceStub:
     """Opened by the agent and held for as long as it lives; losing it is how each side learns of the other's end.
     The first message up is Register and the first one down is its Ack, or the call ends with a status that says why.
     """
+    Standing: _grpc.UnaryUnaryMultiCallable[_agent_pb2.StandingRequest, _agent_pb2.StandingReply]
+    """Asked by agents that hold a stream with another control plane: a leader that was cut off or frozen may keep its
+    streams, and does not know that it leads no more.
+    """
 
 @_typing.type_check_only
 class AgentServiceAsyncStub(AgentServiceStub):
@@ -50,6 +54,10 @@ class AgentServiceAsyncStub(AgentServiceStub):
     Connect: _aio.StreamStreamMultiCallable[_agent_pb2.AgentMessage, _agent_pb2.ControlMessage]  # type: ignore[assignment]
     """Opened by the agent and held for as long as it lives; losing it is how each side learns of the other's end.
     The first message up is Register and the first one down is its Ack, or the call ends with a status that says why.
+    """
+    Standing: _aio.UnaryUnaryMultiCallable[_agent_pb2.StandingRequest, _agent_pb2.StandingReply]  # type: ignore[assignment]
+    """Asked by agents that hold a stream with another control plane: a leader that was cut off or frozen may keep its
+    streams, and does not know that it leads no more.
     """
 
 class AgentServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -61,6 +69,16 @@ class AgentServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_agent_pb2.ControlMessage], _abc.AsyncIterator[_agent_pb2.ControlMessage]]:
         """Opened by the agent and held for as long as it lives; losing it is how each side learns of the other's end.
         The first message up is Register and the first one down is its Ack, or the call ends with a status that says why.
+        """
+
+    @_abc_1.abstractmethod
+    def Standing(
+        self,
+        request: _agent_pb2.StandingRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_agent_pb2.StandingReply, _abc.Awaitable[_agent_pb2.StandingReply]]:
+        """Asked by agents that hold a stream with another control plane: a leader that was cut off or frozen may keep its
+        streams, and does not know that it leads no more.
         """
 
 def add_AgentServiceServicer_to_server(servicer: AgentServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
