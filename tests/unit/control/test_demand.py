@@ -400,3 +400,25 @@ async def test_clients_and_operators_hear_when_a_model_will_serve(stage):
     assert shown(stage).ready_in_s == pytest.approx(40)
     expected_at = stage.reconciler.routes.current().models["m"].ready_expected_at
     assert expected_at == pytest.approx(stage.clock.wall() + 40, abs=1)
+
+
+async def test_a_time_of_day_that_is_set_meanwhile_moves_what_clients_are_told(stage):
+    stage.gateways.ask("m")
+    await stage.until(stage.reconciler.replicas)
+    stage.clock.advance(40)
+    stage.obey()
+    await stage.until(lambda: model_state(stage) is ModelState.READY)
+    stage.clock.jump(stage.clock.wall() + 86_400)
+    stage.gateways.ask()
+    stage.gateways.see(stage.replica().replica_id, inflight=0)
+    stage.say("n1", NodeTarget.DRAINING)
+    await stage.until(lambda: stage.obey() or not stage.reconciler.replicas())
+    stage.say("n1", NodeTarget.READY)
+    stage.gateways.ask("m")
+    await stage.until(lambda: told(stage) is not None)
+    assert told(stage) == pytest.approx(stage.clock.wall() + 40, abs=1)
+
+
+def told(stage):
+    """When a client is told that the model will serve."""
+    return stage.reconciler.routes.current().models["m"].ready_expected_at

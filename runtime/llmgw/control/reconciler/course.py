@@ -51,6 +51,11 @@ class Course:
         self.brake = Brake()
         self.watched_since = {}
 
+    @property
+    def is_patient(self) -> bool:
+        """Whether nodes that are not there may come back: no one is given up yet."""
+        return self.brake.is_on or not self.settling.is_over
+
     def lift_brake(self, cluster: Cluster, *, now: float) -> bool:
         """Take the brake off; whether it was on."""
         was_on = self.brake.is_on

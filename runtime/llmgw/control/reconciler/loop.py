@@ -17,16 +17,15 @@ from llmgw.control.reconciler import (
     explaining,
     fleet_figures,
     previewing,
-    routing,
     showing,
 )
+from llmgw.control.reconciler.announcing import Announcing
 from llmgw.control.reconciler.applying import Applier
 from llmgw.control.reconciler.course import Course
 from llmgw.control.reconciler.options import Options
 from llmgw.control.reconciler.passing import Passing, Surroundings
 from llmgw.control.reconciler.ports import Gateways, Rooms
 from llmgw.control.reconciler.records import Records
-from llmgw.control.reconciler.routing import Routes
 from llmgw.control.reconciler.tallying import Tally
 from llmgw.domain import summaries
 from llmgw.domain.actions import Decision, Place
@@ -35,7 +34,7 @@ from llmgw.domain.nodes import HeartbeatFacts, Node, NodeFacts, NodeTarget
 from llmgw.domain.outlooks import OutlookView, PlanView
 from llmgw.domain.questions import WhatIf
 from llmgw.domain.replicas import RunningShard, ShardReport
-from llmgw.domain.routes import Endpoint, EndpointState, RouteTable
+from llmgw.domain.routes import RouteTable
 from llmgw.domain.snapshots import Roll, Snapshot
 from llmgw.domain.stored import NodeFlag
 from llmgw.domain.traffic import Traffic
@@ -64,16 +63,15 @@ class Reconciler:
         self, rooms: Rooms, *, options: Options | None = None, last_routes: RouteTable | None = None
     ) -> None:
         """``last_routes`` is what an earlier process published last, where that is known."""
-        last = last_routes or RouteTable()
-        self.routes = Routes(last)
         self._rooms = rooms
         self._options = options or Options()
-        self._last_routes = last
-        self._started_at = self._awaits_since = rooms.clock.monotonic()
-        self._created_at = min(
-            (model.created_at for model in last.models.values()), default=int(rooms.clock.wall())
+        self._started_at = rooms.clock.monotonic()
+        self._announcing = Announcing(
+            last_routes or RouteTable(),
+            clock=rooms.clock,
+            lost_after_s=self._options.bounds.lost_after_s,
         )
-        self._epoch_at = rooms.clock.wall() - self._started_at
+        self.routes = self._announcing.routes
         self._course = Course(self._options, now=self._started_at)
         self._was_leader = True
         self._pass_at = self._started_at
@@ -85,7 +83,7 @@ class Reconciler:
             catalog=rooms.catalog,
             clock=rooms.clock,
             bounds=self._options.bounds,
-            served=_served(last),
+            served=self._announcing.served(),
             on_change=self.wake,
         )
         self._passing = Passing(
@@ -150,8 +148,8 @@ class Reconciler:
 
         What was published stays: the gateways beside this one go on serving from it.
         """
-        self._last_routes = self.routes.current()
-        self._records.let_go(served=_served(self._last_routes))
+        self._announcing.let_go()
+        self._records.let_go(served=self._announcing.served())
 
     def knows_fleet(self) -> bool:
         """Whether every node that may serve has spoken, or has had the time to, in this term."""
@@ -311,8 +309,9 @@ class Reconciler:
         """Whether to act; a new leader awaits its nodes as a new process does."""
         is_leader = self._rooms.leadership.is_leader()
         if is_leader and not self._was_leader:
-            self._awaits_since = self._rooms.clock.monotonic()
-            self._course.begin_anew(now=self._awaits_since)
+            now = self._rooms.clock.monotonic()
+            self._announcing.await_anew(now=now)
+            self._course.begin_anew(now=now)
         self._was_leader = is_leader
         return is_leader
 
@@ -340,33 +339,11 @@ class Reconciler:
         return decision
 
     def _publish(self) -> None:
-        table = routing.build(
+        self._announcing.announce(
             self._snapshot(),
-            carried=self._carried(),
+            is_patient=self._course.is_patient,
             refused=self._course.refusals.keys(),
-            created_at=self._created_at,
-            epoch_at=self._epoch_at,
             term=self._rooms.leadership.term(),
-        )
-        if self.routes.publish(table):
-            _log.info(
-                "routes_published",
-                number=self.routes.current().number,
-                endpoints=len(table.endpoints),
-                models=len(table.models),
-            )
-
-    def _carried(self) -> tuple[Endpoint, ...]:
-        """What was published before and may still serve: its nodes have time to come back.
-
-        That is the time after which a node is lost, and longer while nobody is given up at all.
-        """
-        awaited_s = self._rooms.clock.monotonic() - self._awaits_since
-        is_patient = self._course.brake.is_on or not self._course.settling.is_over
-        return routing.carried_over(
-            self._last_routes,
-            registered=self._records.cluster.nodes.keys(),
-            is_awaited=is_patient or awaited_s < self._options.bounds.lost_after_s,
         )
 
     async def _rest(self) -> None:
@@ -386,11 +363,14 @@ class Reconciler:
 
     def _surroundings(self) -> Surroundings:
         traffic = self._traffic()
+        carried = self._announcing.carried(
+            self._records.cluster.nodes.keys(), is_patient=self._course.is_patient
+        )
         return Surroundings(
             now=self._rooms.clock.monotonic(),
             catalog=self._rooms.catalog.current(),
             traffic=traffic,
-            awaited=frozenset(one.node_id for one in self._carried()),
+            awaited=frozenset(one.node_id for one in carried),
             draining_inflight=demand.draining_inflight(self.routes.current(), traffic),
             is_leader=self._was_leader,
             seed=int(ids.token(8), 16),
@@ -409,7 +389,3 @@ class Reconciler:
             gateways=self._rooms.gateways_apart(),
             brake=self._course.brake_shown(now=now),
         )
-
-
-def _served(table: RouteTable) -> frozenset[str]:
-    return frozenset(e.endpoint_id for e in table.endpoints if e.state is EndpointState.READY)
