@@ -146,7 +146,9 @@ class ChunkedFraming(Framing):
         "_end_at",
         "_in_trailer",
         "_line",
+        "_line_before",
         "_pieces",
+        "_size_before",
         "_skip_bytes",
         "_tells_surplus",
         "_trailer_bytes",
@@ -162,20 +164,26 @@ class ChunkedFraming(Framing):
         self._trailer_bytes = self._trailer_lines = 0
         self._skip_bytes = 0  # left of the current chunk, its closing CRLF included
         self._line = b""  # begin of a size or trailer line whose end has not come yet
+        # Of the last read that was one chunk, its size line and its length: tokens are much alike.
+        self._line_before = _CRLF
+        self._size_before = 0
         self._in_trailer = False
         self._end_at = -1  # where in the bytes fed last the last chunk begins
         self._pieces: list[bytes] | None = [] if keeps_payload else None
 
     def feed(self, data: bytes) -> int:
         """See ``Framing``; a read that is one whole chunk takes no loop."""
-        if not (self._skip_bytes or self._line or self._in_trailer):
+        if self._skip_bytes or self._line or self._in_trailer or not data.endswith(_CRLF):
+            return self._feed_any(data)
+        size = len(data)
+        if size != self._size_before or not data.startswith(self._line_before):
             end = data.find(_CRLF)
-            if end > 0:
-                length = _bare_length(data[:end])
-                if length > 0 and end + 4 + length == len(data) and data[-2:] == _CRLF:
-                    self.has_payload = self.is_one_chunk = True
-                    return len(data)
-        return self._feed_any(data)
+            length = _bare_length(data[:end]) if end > 0 else 0
+            if length <= 0 or end + 4 + length != size:
+                return self._feed_any(data)
+            self._line_before, self._size_before = data[: end + 2], size
+        self.has_payload = self.is_one_chunk = True
+        return size
 
     def _feed_any(self, data: bytes) -> int:
         self.is_one_chunk = False

@@ -17,7 +17,7 @@ _log = logs.get(__name__)
 _LARGE_BYTES: Final = 4096
 """So much is worth a wake-up of its own, and waits neither here nor beyond a transport's bound."""
 
-_MOST_WAITING: Final = 64
+_MOST_WAITING: Final = 32
 """The first of so many has waited long enough."""
 
 
@@ -50,7 +50,10 @@ class Outgoing:
 
 
 class Sender:
-    """A connection that sends through an outgoing; what is written is sent in its order."""
+    """A connection that sends at the end of a turn; what is written is sent in its order.
+
+    A connection that is lost has to forget what is ``_unsent``.
+    """
 
     __slots__ = ("_outgoing", "_transport", "_unsent")
 
@@ -70,9 +73,9 @@ class Sender:
             self._outgoing.add(self)
 
     def send_off(self) -> None:
-        """Send now what waits; before the connection is closed that is for its owner to do."""
+        """Send now what waits; its owner calls it before it closes the connection."""
         data, self._unsent = self._unsent, b""
-        if data and not self._transport.is_closing():
+        if data:
             self._transport.write(data)
 
     def abort(self) -> None:

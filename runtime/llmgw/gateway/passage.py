@@ -21,7 +21,8 @@ from llmgw.gateway.usage_chunk import Removal
 
 _END: Final = b"0\r\n\r\n"
 _USAGE: Final = b'"usage"'
-_ENDS_OF_ONE: Final = (b"\n\n\r\n", b"\n\r\n\r\n")
+_END_OF_ONE: Final = b"\n\n\r\n"
+_OTHER_END_OF_ONE: Final = b"\n\r\n\r\n"
 """How a chunk ends that ends with a whole event."""
 
 
@@ -128,12 +129,13 @@ class WithoutUsage(Passage):
     calls the client is never within a chunk.  A chunk that is one whole event passes as it came.
     """
 
-    __slots__ = ("_is_chunked", "_removal")
+    __slots__ = ("_is_between_frames", "_is_chunked", "_removal")
 
     def __init__(self, framing: Framing, *, is_bare: bool) -> None:
         super().__init__(framing, ends_at_close=is_bare or framing.ends_at_close())
         self._is_chunked = isinstance(framing, ChunkedFraming) and not is_bare
         self._removal = Removal(pads=isinstance(framing, LengthFraming))
+        self._is_between_frames = True
 
     @property
     def usage(self) -> Usage | None:
@@ -142,19 +144,19 @@ class WithoutUsage(Passage):
 
     def held(self, data: bytes) -> bytes:
         """See ``Passage``."""
-        return self._framed(self._removal.feed(payload_of(self._framing, data)))
+        return self._framed(self._fed(payload_of(self._framing, data)))
 
     def body(self, data: bytes) -> bytes:
         """See ``Passage``; once a token."""
         if (
-            self._is_chunked
-            and _USAGE not in data
+            self._is_between_frames
+            and self._is_chunked
             and self._framing.is_one_chunk
-            and data.endswith(_ENDS_OF_ONE)
-            and self._removal.is_between_frames
+            and (data.endswith(_END_OF_ONE) or data.endswith(_OTHER_END_OF_ONE))  # noqa: PIE810 - twice as quick
+            and _USAGE not in data
         ):
             return data
-        return self._framed(self._removal.feed(self._framing.payload(data)))
+        return self._framed(self._fed(self._framing.payload(data)))
 
     def last(self, data: bytes) -> bytes:
         """See ``Passage``."""
@@ -173,7 +175,12 @@ class WithoutUsage(Passage):
         return self._framed(rest if isinstance(self._framing, LengthFraming) else rest + event)
 
     def _all_of(self, data: bytes) -> bytes:
-        return self._removal.feed(self._framing.payload(data)) + self._removal.rest()
+        return self._fed(self._framing.payload(data)) + self._removal.rest()
+
+    def _fed(self, payload: bytes) -> bytes:
+        passed = self._removal.feed(payload)
+        self._is_between_frames = self._removal.is_between_frames
+        return passed
 
     def _framed(self, payload: bytes) -> bytes:
         return chunk(payload) if self._is_chunked else payload

@@ -27,6 +27,9 @@ from llmgw.kit import logs
 _log = logs.get(__name__)
 
 _TAIL_BYTES: Final = 2048
+_SMALL_BYTES: Final = 64
+"""Shorter pieces of the tail are joined: many would weigh more than what they say."""
+
 _END_OF_ONE: Final = b"\n\n\r\n"
 _AFTER_SIZE: Final = 6
 """Where the size line of a chunk has ended; no event is so short."""
@@ -68,10 +71,12 @@ class Relay(BodyReceiver):
         "_is_events",
         "_is_raw",
         "_manner",
+        "_most_tail_bytes",
         "_on_end",
         "_passage",
         "_tail",
         "_tail_before",
+        "_tail_bytes",
         "body_bytes",
         "events",
     )
@@ -93,7 +98,11 @@ class Relay(BodyReceiver):
         self._on_end = on_end
         self._passage = passage = _passage(framing, manner)
         self._is_raw = type(passage) is AsItCame and not framing.has_surplus
-        self._begin = self._tail = self._tail_before = b""
+        self._begin = b""
+        self._tail = [b""]  # what came last
+        self._tail_before: list[bytes] = []  # and before it
+        self._tail_bytes = 0  # of what came last, at most so many; both together at least that
+        self._most_tail_bytes = _TAIL_BYTES if manner.is_events else usage.TAIL_BYTES
         self.events = 0
         self.body_bytes = 0  # of a body that is no stream of events, framing included
 
@@ -183,11 +192,11 @@ class Relay(BodyReceiver):
     @property
     def mark(self) -> object:
         """Another object whenever bytes have come."""
-        return self._tail
+        return self._tail[-1]
 
     def has_brought(self, *, mark: object, events: int) -> bool:
         """Whether anything but comments came since ``mark`` and ``events`` were as given."""
-        if self._tail is mark:
+        if self._tail[-1] is mark:
             return False
         count = self.events - events
         if not self._is_events or count > _MOST_COMMENTS:
@@ -215,23 +224,30 @@ class Relay(BodyReceiver):
         if not self.body_bytes:
             self._begin = data[: usage.HEAD_BYTES]
         self.body_bytes += len(data)
-        self._tail = (self._tail + data[-usage.TAIL_BYTES :])[-usage.TAIL_BYTES :]
+        self._remember(data)
 
     def _follow(self, data: bytes) -> None:
-        """Count events and keep the end of the stream, at least ``_TAIL_BYTES`` of it."""
-        tail = self._tail
+        """Count events and keep the end of the stream."""
         if data.endswith(_END_OF_ONE) and data.find(b"\n", _AFTER_SIZE) == len(data) - 4:
             self.events += 1  # one event in one chunk, as most reads are: cheaper than to count
         else:
             self.events += data.count(b"\n\n")
-            if data[:1] == b"\n" and tail[-1:] == b"\n":
+            if data[:1] == b"\n" and self._tail[-1].endswith(b"\n"):
                 self.events += 1
-        if len(tail) > _TAIL_BYTES:
-            self._tail_before, self._tail = tail, data
+        self._remember(data)
+
+    def _remember(self, data: bytes) -> None:
+        """Keep it as part of the tail; pieces are not copied as long as they are as they came."""
+        most_bytes = self._most_tail_bytes
+        if len(data) > most_bytes:
+            data = data[-most_bytes:]
+        if self._tail_bytes + len(data) > most_bytes:
+            self._tail_before, self._tail, self._tail_bytes = self._tail, [data], 0
+        elif len(data) < _SMALL_BYTES:
+            self._tail[-1] += data
         else:
-            self._tail = tail + data
-        if len(data) > _TAIL_BYTES:
-            self._tail = data[-_TAIL_BYTES:]
+            self._tail.append(data)
+        self._tail_bytes += len(data)
 
     def _has_said_end(self) -> bool:
         """Whether the stream ended by its own word: ``[DONE]`` or a reason why it finished."""
@@ -239,7 +255,7 @@ class Relay(BodyReceiver):
 
     def _end_of_text(self) -> bytes:
         """The end of the payload, without the borders of chunks."""
-        return _CHUNK_BORDER.sub(b"", b"\r\n" + self._tail_before + self._tail)
+        return _CHUNK_BORDER.sub(b"", b"\r\n" + b"".join(self._tail_before + self._tail))
 
     def _break(self, last_words: bytes, cut: Cut) -> None:
         if last_words:

@@ -193,6 +193,7 @@ class UpstreamConnection(Sender):
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone; called by the event loop."""
         self._keeper.forget(self)
+        self._unsent = b""
         receiver, self._receiver = self._receiver, None
         self._head_receiver = None
         if receiver is None:
