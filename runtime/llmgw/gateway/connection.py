@@ -87,7 +87,7 @@ class ClientConnection(Sender):
         transport.set_write_buffer_limits(high=most_bytes, low=most_bytes // 4)
         self._be_due_in(_IDLE_S)
         if not self._reception.enter(self, transport):
-            self._turn_away(transport)
+            self._turn_away()
 
     def data_received(self, data: bytes) -> None:
         """Bytes of requests."""
@@ -195,13 +195,15 @@ class ClientConnection(Sender):
             self._overdue()
 
     @property
-    def is_idle(self) -> bool:
-        """Whether no request is being read or answered."""
-        return self._exchange is None and self._reader.begun is None and not self._is_deaf
+    def idle_since(self) -> float | None:
+        """See ``crowding.Guest``."""
+        if self._exchange is not None or self._reader.begun is not None or self._is_deaf:
+            return None
+        return self.due_at - _IDLE_S
 
     def leave_if_idle(self) -> None:
-        """Close it then."""
-        if self.is_idle:
+        """Close if no request is being read or answered."""
+        if self.idle_since is not None:
             self._shut()
 
     def cancel(self) -> None:
@@ -221,12 +223,12 @@ class ClientConnection(Sender):
         if self.work is not None:
             self.work.on_routes_changed()
 
-    def _turn_away(self, transport: asyncio.Transport) -> None:
+    def _turn_away(self) -> None:
         """There are too many: say so, which is counted; of each the log has no line."""
         exchange = Exchange(self._reception.budget, self._reception.clock.monotonic())
         exchange.is_probe = True
         self._answer_refusal(Refusal(Code.TOO_MANY_CONNECTIONS, retry_after_s=1), exchange)
-        if self._reception.crowd.may_not_linger(transport):
+        if not self._reception.crowd.may_linger(self):
             self._shut()
 
     def _read(self, data: bytes) -> None:

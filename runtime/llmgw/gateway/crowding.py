@@ -16,24 +16,25 @@ from llmgw.gateway.descriptors import Descriptors
 _CROWDED_FROM = 0.9
 _LOOK_EVERY_S = 0.25
 _MOST_KNOWN = 1024
+_SETTLED_S = 2.0
+"""Who came or was answered just now is about to ask."""
+
+_MOST_LINGERING = 16
 
 
 class Guest(Protocol):
-    """A client's connection, as far as its server calls it.
-
-    Of those that are idle the one that is due first was so for longest.
-    """
+    """A client's connection, as far as its server calls it."""
 
     due_at: float
     is_paused: bool
 
     @property
-    def is_idle(self) -> bool:
-        """Whether no request is being read or answered."""
+    def idle_since(self) -> float | None:
+        """When its last request had ended, or it came; nothing while it has one."""
         ...
 
     def leave_if_idle(self) -> None:
-        """Close it then."""
+        """Close it if it has no request."""
         ...
 
     def look(self, now: float) -> None:
@@ -67,6 +68,7 @@ class Crowd:
         self._many = int(self.most * _CROWDED_FROM)
         self._longest_idle: list[tuple[float, Guest]] = []
         self._look_at = 0.0
+        self._lingering: set[Guest] = set()
         self.turned_away = 0
 
     def has_room(
@@ -83,19 +85,27 @@ class Crowd:
         self._descriptors.tell("clients_turned_away", clients=count, all=self.turned_away)
         return False
 
-    def may_not_linger(self, guest: asyncio.BaseTransport) -> bool:
-        """Whether who was turned away must go before it has read why."""
-        return self._descriptors.is_of_last(guest)
+    def may_linger(self, guest: Guest) -> bool:
+        """Whether who was turned away may stay until it has read why."""
+        if len(self._lingering) >= _MOST_LINGERING:
+            return False
+        self._lingering.add(guest)
+        return True
+
+    def leave(self, guest: Guest) -> None:
+        """It is gone."""
+        self._lingering.discard(guest)
 
     def _let_one_leave(self, guests: Collection[Guest], now: float) -> None:
         """The one that was idle for longest; looked for a few times a second, for many at once."""
         if not self._longest_idle and now >= self._look_at:
             self._look_at = now + _LOOK_EVERY_S
-            idle = ((guest.due_at, guest) for guest in guests if guest.is_idle)
+            known = ((guest.idle_since, guest) for guest in guests)
+            idle = [(at, one) for at, one in known if at is not None and now - at >= _SETTLED_S]
             self._longest_idle = heapq.nsmallest(_MOST_KNOWN, idle, key=lambda one: one[0])
             self._longest_idle.reverse()
         while self._longest_idle:
-            due_at, guest = self._longest_idle.pop()
-            if guest.is_idle and guest.due_at == due_at:
+            idle_since, guest = self._longest_idle.pop()
+            if guest.idle_since == idle_since:
                 guest.leave_if_idle()
                 return

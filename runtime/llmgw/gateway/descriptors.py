@@ -18,39 +18,29 @@ from llmgw.kit import logs, openfiles
 _log = logs.get(__name__)
 
 _OTHERS = 64
-"""Descriptors for everything but clients and engines: logs, boards, listeners, links, probes."""
+"""Descriptors for everything but clients and engines: logs, boards, listeners, links, and some
+clients that were turned away and have not left yet."""
 
 _KEPT_BACK = 32
-_LAST = 8
 _TELL_EVERY_S = 10.0
 
 _USED_UP = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 class Descriptors:
-    """What one process may open; ``missing`` counts connections to engines that it could not.
+    """What one process may open: one half for clients, the other for engines.
 
-    ``most_clients`` leaves an engine's connection for each client.  ``make_room`` closes what is
-    not in use.
+    ``engines`` counts connections to engines that are open or being opened, ``missing`` those that
+    could not be opened; ``make_room`` closes what is not in use.
     """
 
-    __slots__ = (
-        "_first_kept",
-        "_first_of_last",
-        "_now",
-        "_tell_at",
-        "make_room",
-        "missing",
-        "most",
-    )
+    __slots__ = ("_now", "_tell_at", "engines", "make_room", "missing", "most")
 
     def __init__(self, *, now: Callable[[], float], most: int = 0) -> None:
         """Without ``most`` as many as the system lets this process open."""
         self.most = most or openfiles.most()
-        self.missing = 0
+        self.engines = self.missing = 0
         self.make_room: Callable[[], None] = lambda: None
-        self._first_kept = self.most - _KEPT_BACK
-        self._first_of_last = self.most - _LAST
         self._now = now
         self._tell_at: dict[str, float] = {}
 
@@ -59,16 +49,17 @@ class Descriptors:
         """How many clients there may be."""
         return max((self.most - _OTHERS) // 2, 1)
 
+    def may_dial(self) -> bool:
+        """Whether another connection to an engine would leave the clients their half."""
+        return self.engines < self.most_clients
+
     def is_kept_back(self, transport: asyncio.BaseTransport) -> bool:
         """Whether a connection just made took one of the descriptors that are kept back.
 
-        The lowest free one is always taken, so all below it are in use.
+        The lowest free one is always taken, so all below it are in use, by whatever it may be.
         """
-        return _number(transport) >= self._first_kept
-
-    def is_of_last(self, transport: asyncio.BaseTransport) -> bool:
-        """Whether so few are left that a connection must not even linger."""
-        return _number(transport) >= self._first_of_last
+        connection: socket.socket | None = transport.get_extra_info("socket")
+        return connection is not None and connection.fileno() >= self.most - _KEPT_BACK
 
     def are_used_up(self, error: OSError | UnicodeError) -> bool:
         """Whether a dial failed because nothing more may be opened; asking a name says it badly."""
@@ -90,8 +81,3 @@ class Descriptors:
         if now >= self._tell_at.get(event, now):
             self._tell_at[event] = now + _TELL_EVERY_S
             _log.warning(event, allowed=self.most, hint=openfiles.HINT, **figures)
-
-
-def _number(transport: asyncio.BaseTransport) -> int:
-    connection: socket.socket | None = transport.get_extra_info("socket")
-    return -1 if connection is None else connection.fileno()

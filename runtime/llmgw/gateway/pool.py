@@ -89,6 +89,7 @@ class Pool(Keeper):
         self._reachability = reachability
         self._dial_timeout_s = dial_timeout_s
         self._idle: dict[UpstreamConnection, None] = {}
+        self._open: set[UpstreamConnection] = set()
         self._dialling = asyncio.Semaphore(_MOST_DIALS)
         self._is_closed = False
         self._tls = ssl.create_default_context() if address.is_tls else None
@@ -112,6 +113,9 @@ class Pool(Keeper):
     def forget(self, connection: UpstreamConnection) -> None:
         """A connection is gone."""
         self._idle.pop(connection, None)
+        if connection in self._open:
+            self._open.remove(connection)
+            self._descriptors.engines -= 1
 
     async def dial(self) -> UpstreamConnection:
         """A fresh connection; a wait for its turn counts as dialling.
@@ -146,16 +150,28 @@ class Pool(Keeper):
         return await self._connect_once()
 
     async def _connect_once(self) -> UpstreamConnection:
-        where, connection = self._address, UpstreamConnection(self)
+        if not self._descriptors.may_dial():
+            raise _too_many()
+        connection = UpstreamConnection(self)
+        self._descriptors.engines += 1
+        try:
+            await self._open_transport(connection)
+        except BaseException:
+            self._descriptors.engines -= 1
+            raise
+        self._open.add(connection)
+        return connection
+
+    async def _open_transport(self, connection: UpstreamConnection) -> None:
+        where = self._address
         transport, _ = await asyncio.get_running_loop().create_connection(
             lambda: cast("asyncio.Protocol", connection), where.host, where.port, ssl=self._tls
         )
         if self._descriptors.is_kept_back(transport):
             transport.abort()
-            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+            raise _too_many()
         if not connection.is_open():  # told before anybody could hear it; nothing may be sent now
             raise ConnectionResetError(errno.ECONNRESET, "it closed the connection at once")
-        return connection
 
     def expire(self, now: float) -> None:
         """Close what was unused for a minute, counted from the first look that found it so."""
@@ -180,3 +196,7 @@ class Pool(Keeper):
     def __len__(self) -> int:
         """How many are idle."""
         return len(self._idle)
+
+
+def _too_many() -> OSError:
+    return OSError(errno.EMFILE, os.strerror(errno.EMFILE))

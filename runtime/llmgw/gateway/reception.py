@@ -49,6 +49,7 @@ class Reception:
     def leave(self, connection: Guest) -> None:
         """A connection is gone."""
         self.connections.discard(connection)
+        self.crowd.leave(connection)
         if not self.connections:
             self._last_left.set()
 

@@ -9,7 +9,8 @@ import resource
 import pytest
 
 from llmgw.gateway.server import Doors
-from tests.fakes.gateway_stage import ASK
+from tests.fakes.clock import FakeClock
+from tests.fakes.gateway_stage import ASK, ON_ONE_LOOP
 from tests.fakes.raw_client import End, get, post
 from tests.fakes.upstream import Do, whole
 
@@ -54,24 +55,39 @@ async def test_client_beyond_the_bound_is_told_to_come_again_and_others_are_serv
     assert [client.ended for client in busy] == [None] * 9
 
 
-async def test_who_was_idle_for_longest_leaves_for_who_comes(crowded):
-    engine = await crowded.engine()
+@ON_ONE_LOOP
+async def test_who_was_idle_for_longest_leaves_for_who_comes(stage):
+    stage.clock = clock = FakeClock()
+    engine = await stage.engine()
     engine.always(Do.HOLD)
-    busy = await crowded.send(post(ASK))
+    busy = await stage.send(post(ASK))
     await engine.asked()
-    begun = await crowded.send(b"POST /v1/chat")
+    reception = stage.gateway._reception
+    reception.crowd.most, reception.crowd._many = 10, 5
+    begun = await stage.send(b"POST /v1/chat")
     idle = []
-    for number in range(7):
-        idle.append(await crowded.send(get("/health")))
+    for _ in range(3):
+        idle.append(await stage.send(get("/health")))
         await idle[-1].answer()
-        reception = crowded.gateway._reception
-        reception.looked_at += 1.0 + number
-    for gone in range(4):
-        newest = await crowded.send(get("/health"))
+        clock.advance(3)
+        await stage.until(lambda: reception.looked_at == clock.monotonic())
+    for gone in range(2):
+        newest = await stage.send(get("/health"))
         assert (await newest.answer()).status == 200
         assert await idle[gone].end() is End.CLOSED
-    assert [client.ended for client in (busy, begun, *idle[4:])] == [None] * 5
-    assert crowded.stats.refused_connections == 0
+    assert [client.ended for client in (busy, begun, idle[2])] == [None] * 3
+    assert stage.stats.refused_connections == 0
+
+
+@ON_ONE_LOOP
+async def test_who_came_just_now_leaves_for_nobody(crowded):
+    """It is about to ask: 400 that come at once must not close one another's connections."""
+    new = [await crowded.client() for _ in range(10)]
+    late = [await crowded.send(get("/health")) for _ in range(5)]
+    assert [(await client.answer()).status for client in late] == [503] * 5
+    for client in new:
+        client.send(get("/health"))
+    assert [(await client.answer()).status for client in new] == [200] * 10
 
 
 async def test_bound_is_half_of_what_may_be_open(stage):
