@@ -20,6 +20,11 @@ CONTROL = {
     *("control.agent_port", "certs.good", "certs.name", "certs.names", "certs.days", "certs.key"),
     "certs.authority",
 }
+GATEWAY = {
+    *("gateway.active", "gateway.enabled", "gateway.health", "gateway.connected"),
+    *("gateway.version", "certs.good", "certs.name", "certs.days", "certs.key", "certs.authority"),
+    "host",
+}
 NODE = {
     *("agent.active", "agent.enabled", "agent.kill_mode", "agent.connected", "agent.state"),
     *("agent.version", "certs.good", "certs.name", "certs.days", "certs.key", "certs.authority"),
@@ -31,7 +36,7 @@ pytestmark = pytest.mark.skipif(FOLDER.exists(), reason="llmgw is installed on t
 
 @pytest.fixture(scope="module")
 def verified(tmp_path_factory):
-    """How ``verify.yml`` ends for two blank hosts, and the report that it wrote."""
+    """How ``verify.yml`` ends for three blank hosts, and the report that it wrote."""
     tmp_path = tmp_path_factory.mktemp("verified")
     controller = Controller(home=tmp_path)
     here = {
@@ -43,6 +48,7 @@ def verified(tmp_path_factory):
     groups = {
         "control_host": {"hosts": {"control01": {**here, "control_listen": "127.0.0.1:9"}}},
         "node_host": {"hosts": {"node05": {**here, "fleet_servers": ["https://127.0.0.1:9"]}}},
+        "gateway_host": {"hosts": {"gw01": {**here, "fleet_servers": ["https://127.0.0.1:9"]}}},
     }
     inventory, report = tmp_path / "hosts.yml", tmp_path / "report.json"
     variables = {"certs_ca_dir": str(tmp_path), "fleet_admin_url": "http://127.0.0.1:9"}
@@ -50,6 +56,7 @@ def verified(tmp_path_factory):
     done = controller.run(
         *("ansible-playbook", "-i", str(inventory), "-e", f"report={report}"),
         *("-e", "control_admin_listen=127.0.0.1:9", "-e", "control_agent_listen=127.0.0.1:9"),
+        *("-e", "gateway_listen=127.0.0.1:9", "-e", "gateway_admin_listen=127.0.0.1:9"),
         str(PLAYBOOKS / "verify.yml"),
         environ={"ANSIBLE_CONFIG": str(PLAYBOOKS / "ansible.cfg")},
     )
@@ -63,6 +70,7 @@ def test_every_check_of_a_blank_machine_is_red_and_says_what_to_do(verified):
     wrong = {host: {c["id"]: c["say"] for c in report[host]["wrong"]} for host in report}
     assert CONTROL - wrong["control01"].keys() == set(), done.stdout
     assert NODE - wrong["node05"].keys() == set(), done.stdout
+    assert GATEWAY - wrong["gw01"].keys() == set(), done.stdout
     assert all(say.strip() for checks in wrong.values() for say in checks.values())
     assert "Traceback" not in json.dumps(wrong)
 

@@ -67,6 +67,8 @@ def _mistakes(given: Mapping[str, Any]) -> Iterator[str]:
     wrong_name = _names.node_name_problem(given["node_id"]) if given.get("node_id") else ""
     if wrong_name:
         yield f"{given['node_id']!r} {wrong_name}"
+    if str(given.get("node_id") or "").startswith("gateway-"):
+        yield f"{given['node_id']!r} is how a gateway's certificate is called: take another name"
     if not _servers(given):
         yield (
             "its agent has no control plane to dial: set fleet_servers, or give the hosts of "

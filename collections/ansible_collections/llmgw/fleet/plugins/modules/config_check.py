@@ -13,7 +13,7 @@ version_added: 0.1.0
 author:
   - The llmgw authors (@llmgw)
 description:
-  - Reads a file as C(llmgw server) or C(llmgw agent) would at its start, and starts nothing.
+  - Reads a file as C(llmgw server), C(llmgw agent) or C(llmgw gateway) would at its start, and starts nothing.
   - All mistakes are named at once, each with its place in the file and what would be right.
   - A template can check itself with C(validate=llmgw config check %s).
 options:
@@ -30,6 +30,7 @@ options:
     type: str
     choices:
       - agent
+      - gateway
       - server
   environment_file:
     description:
@@ -109,7 +110,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "path": {"type": "path", "required": True, "aliases": ["file"]},
-            "role": {"type": "str", "choices": ["agent", "server"]},
+            "role": {"type": "str", "choices": ["agent", "gateway", "server"]},
             "environment_file": {"type": "path"},
             "fail_on_mistakes": {"type": "bool", "default": True},
             **_argspec.runtime(),
