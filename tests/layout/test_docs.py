@@ -86,7 +86,7 @@ def test_every_page_of_docs_is_reached_from_the_readme():
 
 def test_every_key_of_a_model_is_on_its_page():
     page = (ROOT / "docs" / "reference" / "models.md").read_text()
-    keys = (*definitions._MODEL_KEYS, *definitions._SCALING_KEYS, *definitions._PROFILE_KEYS)
+    keys = (*definitions.MODEL_KEYS, *definitions.SCALING_KEYS, *definitions.PROFILE_KEYS)
     assert [key for key in keys if f"`{key}`" not in page] == []
 
 

@@ -23,7 +23,7 @@ from llmgw.kit import units
 _T = TypeVar("_T")
 _Parse = Callable[[object], _T]
 
-_MODEL_KEYS = (
+MODEL_KEYS = (
     "name",
     "source",
     "aliases",
@@ -35,8 +35,10 @@ _MODEL_KEYS = (
     "capabilities",
     "description",
 )
-_SCALING_KEYS = ("min", "max", "idle_timeout")
-_PROFILE_KEYS = (
+"""What may be written of a model."""
+
+SCALING_KEYS = ("min", "max", "idle_timeout")
+PROFILE_KEYS = (
     "name",
     "engine",
     "gpu_class",
@@ -94,7 +96,7 @@ def read_model(raw: object, *, path: str) -> Reading:
     """The one entry of a mapping; none when it is no mapping."""
     if not isinstance(raw, Mapping):
         return Reading(entries=(), problems=(_wrong(path, raw, "a mapping of a model"),))
-    fields = _Fields(raw, path=path, keys=_MODEL_KEYS, what="a model")
+    fields = _Fields(raw, path=path, keys=MODEL_KEYS, what="a model")
     model = Model(
         name=fields.required("name", _text, ""),
         source=fields.required("source", _text, ""),
@@ -114,7 +116,7 @@ def _scaling(parent: _Fields) -> Scaling | None:
     raw = parent.raw.get("scaling")
     if raw is None:
         return None
-    fields = parent.below(raw, path=parent.at("scaling"), keys=_SCALING_KEYS, what="scaling")
+    fields = parent.below(raw, path=parent.at("scaling"), keys=SCALING_KEYS, what="scaling")
     minimum = fields.get("min", _count, 0)
     return Scaling(
         min=minimum,
@@ -136,7 +138,7 @@ def _profiles(parent: _Fields) -> tuple[Profile, ...]:
 
 
 def _profile(parent: _Fields, raw: object, *, path: str) -> Profile:
-    fields = parent.below(raw, path=path, keys=_PROFILE_KEYS, what="a profile")
+    fields = parent.below(raw, path=path, keys=PROFILE_KEYS, what="a profile")
     plain = Profile(name="", engine="")
     return Profile(
         name=fields.required("name", _text, ""),
