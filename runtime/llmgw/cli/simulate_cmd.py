@@ -2,224 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
-import random
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
-from pathlib import Path
+from collections.abc import Mapping
 
 import click
 
-from llmgw.cli import screens, simulate_showing
-from llmgw.cli.failures import ExitCode
-from llmgw.cli.params import DURATION, Duration
-from llmgw.cli.simulate_progress import FleetProgress
-from llmgw.kit import logs, openfiles
-from llmgw.serve import loops
-from llmgw.serve.signals import StopAsked
-from llmgw.simulator import machines, resident
-from llmgw.simulator.behaviour import Behaviour
-from llmgw.simulator.mishaps import Kind, Rates
-from llmgw.simulator.sim_fleet import FleetPlan, SimFleet
-from llmgw.simulator.sim_shards import Habits
+from llmgw.cli.lazy import LazyCommand, LazyGroup
 
-_LOOK_S = 0.25
-_FILES_EACH = 4
-"""The stream of a node, and the sockets of an engine on it."""
-_FILES_BESIDE = 256
-_A_SECOND = 100
-"""So many nodes dial in a second unless --ramp says otherwise."""
-_SHORTEST_BEAT_S = 0.1
-"""The same as of `heartbeat_interval` of an agent."""
-
-_SEED_BITS = 32
+COMMANDS: Mapping[str, LazyCommand] = {
+    "agents": LazyCommand(
+        module="llmgw.cli.simulate_agents_cmd",
+        attribute="agents",
+        help="Run many light agents against a real control plane.",
+        extras="agent",
+    ),
+    "fleet": LazyCommand(
+        module="llmgw.cli.simulate_fleet_cmd",
+        attribute="fleet",
+        help="See what the control plane makes of days of a fleet, within minutes.",
+        extras="agent",
+    ),
+}
+"""Every command of the group, in the order of the help."""
 
 
-@click.group()
+@click.group(cls=LazyGroup, table=COMMANDS)
 def simulate() -> None:
     """Simulate nodes, to see what a control plane makes of them."""
-
-
-@simulate.command()
-@click.option("--count", type=click.IntRange(1, 10_000), default=10, show_default=True)
-@click.option(
-    "--server",
-    "servers",
-    multiple=True,
-    default=("127.0.0.1:7443",),
-    show_default=True,
-    metavar="HOST:PORT",
-    help="Agent port of the control plane; repeat it for a second one.",
-)
-@click.option(
-    "--hardware",
-    multiple=True,
-    metavar="FILE|NAME",
-    help="What nodes look like, in turns; a JSON file, or one that comes along: "
-    f"{', '.join(machines.shipped())}.  [default: all of these]",
-)
-@click.option("--seed", type=int, help="Makes loads and mishaps those of an earlier run.")
-@click.option("--prefix", default="sim", show_default=True, help="How the nodes' names begin.")
-@click.option(
-    "--heartbeat",
-    "heartbeat_s",
-    type=Duration(at_least_s=_SHORTEST_BEAT_S),
-    default="5s",
-    show_default=True,
-)
-@click.option(
-    "--ramp",
-    "ramp_s",
-    type=DURATION,
-    help=f"Over how long the first dials are spread.  [default: {_A_SECOND} nodes a second]",
-)
-@click.option("--for", "for_s", type=DURATION, help="End after this.  [default: at Ctrl-C]")
-@click.option(
-    "--ca",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="Folder of the site's authority, which signs a certificate for each node.",
-)
-@click.option(
-    "--load-time",
-    "load_s",
-    type=DURATION,
-    default="5s",
-    show_default=True,
-    help="The median of the time that a model takes to load.",
-)
-@click.option(
-    "--slow-loads",
-    "slow_share",
-    type=click.FloatRange(0.0, 1.0),
-    default=0.0,
-    show_default=True,
-    help="Share of loads that take ten times as long.",
-)
-@click.option(
-    "--serve/--no-serve",
-    "serves",
-    default=True,
-    help="Whether engines answer on loopback, or are only said to run.  [default: serve]",
-)
-@click.option("--ttft-ms", type=click.FloatRange(min=0.0), default=50.0, show_default=True)
-@click.option("--tpot-ms", type=click.FloatRange(min=0.0), default=10.0, show_default=True)
-@click.option("--lose-every", type=DURATION, help="A node loses power, on average so often.")
-@click.option("--lost-for", "lost_for_s", type=DURATION, default="90s", show_default=True)
-@click.option("--flap-every", type=DURATION, help="A node's stream is cut several times in a row.")
-@click.option(
-    "--cut-for",
-    "cut_s",
-    type=DURATION,
-    default="8s",
-    show_default=True,
-    help="How long each of these cuts takes, and the time until the next one.",
-)
-@click.option("--crash-every", type=DURATION, help="An engine that serves is killed.")
-@click.option("--json", "is_json", is_flag=True, help="At the end one JSON document.")
-@click.option("--verbose", is_flag=True, help="The agents' own log lines too.")
-@click.pass_context
-def agents(
-    ctx: click.Context,
-    /,
-    *,
-    count: int,
-    servers: Sequence[str],
-    hardware: Sequence[str],
-    seed: int | None,
-    prefix: str,
-    heartbeat_s: float,
-    ramp_s: float | None,
-    for_s: float | None,
-    ca: Path | None,
-    load_s: float,
-    slow_share: float,
-    serves: bool,
-    ttft_ms: float,
-    tpot_ms: float,
-    lose_every: float | None,
-    lost_for_s: float,
-    flap_every: float | None,
-    cut_s: float,
-    crash_every: float | None,
-    is_json: bool,
-    verbose: bool,
-) -> None:
-    """Run many light agents in this process, against a real control plane.
-
-    Each node speaks over a stream of its own, tells hardware that is not there, and obeys: what it
-    is told to start becomes ready after a while and answers like the sim engine, at a loopback
-    address of its own. Ctrl-C ends all of them; to the control plane they are lost then.
-
-    \b
-    llmgw simulate agents --count 50
-    llmgw simulate agents --count 200 --hardware h100-sxm --lose-every 30s --for 10m
-
-    Ends with 7 when --for is over and a node has never got in.
-    """  # noqa: D301 - click reads \b
-    logs.setup(level="info" if verbose else "error")
-    openfiles.need(_FILES_BESIDE + count * _FILES_EACH)
-    often = {Kind.LOSS: lose_every, Kind.FLAP: flap_every, Kind.CRASH: crash_every}
-    drawn = random.SystemRandom().getrandbits(_SEED_BITS) if seed is None else seed
-    plan = FleetPlan(
-        count=count,
-        servers=servers,
-        machines=machines.load(hardware),
-        prefix=prefix,
-        seed=drawn,
-        heartbeat_s=heartbeat_s,
-        ramp_s=count / _A_SECOND if ramp_s is None else ramp_s,
-        ca=ca,
-        habits=Habits(
-            load_s=load_s,
-            slow_share=slow_share,
-            serves=serves,
-            behaviour=Behaviour(ttft_ms=ttft_ms, tpot_ms=tpot_ms),
-        ),
-        rates=Rates(
-            every_s={kind: every_s for kind, every_s in often.items() if every_s},
-            lost_for_s=lost_for_s,
-            cut_s=cut_s,
-        ),
-    )
-    outcome = loops.run(_simulated(plan, for_s=for_s))
-    screen = screens.standard()
-    if is_json:
-        screen.document(simulate_showing.document(outcome, plan=plan))
-    else:
-        simulate_showing.summary(screen, outcome, plan=plan)
-    if for_s is not None and outcome.census.ever_registered < count:
-        ctx.exit(ExitCode.CHECK_SAID_NO)
-
-
-async def _simulated(plan: FleetPlan, *, for_s: float | None) -> simulate_showing.Outcome:
-    stop = StopAsked()
-    stop.listen()
-    before = resident.look()
-    complete_s: float | None = None
-    with FleetProgress(count=plan.count) as progress:
-        fleet = SimFleet(plan, on_event=progress.event)
-        async with AsyncExitStack() as parts:
-            await stop.unless_asked(_enter(parts, fleet))
-            while not await _is_over(stop, fleet, for_s=for_s):
-                now = fleet.census()
-                if complete_s is None and now.registered == plan.count:
-                    complete_s = now.after_s
-                progress.show(now)
-            return simulate_showing.Outcome(
-                census=fleet.census(),
-                complete_s=complete_s,
-                mishaps=fleet.mishaps,
-                used=resident.look().since(before),
-            )
-
-
-async def _enter(parts: AsyncExitStack, fleet: SimFleet) -> None:
-    await parts.enter_async_context(fleet)
-
-
-async def _is_over(stop: StopAsked, fleet: SimFleet, *, for_s: float | None) -> bool:
-    """Wait a moment; whether it was the last one."""
-    left_s = _LOOK_S if for_s is None else min(_LOOK_S, for_s - fleet.age_s)
-    if left_s <= 0:
-        return True
-    return await stop.unless_asked(asyncio.sleep(left_s)) is False

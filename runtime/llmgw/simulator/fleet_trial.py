@@ -181,17 +181,21 @@ class FleetTrial:
 
     def _beat(self, now: float) -> None:
         """Everybody who is there goes on speaking; thousands of beats are one step."""
-        if now < self._beat_until:
+        nodes = self._nodes
+        if now >= self._beat_until:
+            self._beat_until = now + _AHEAD_S
+            speaking = set(nodes.ids)
+        else:
+            speaking = nodes.returned
+        speaking -= nodes.silent
+        nodes.returned = set()
+        if not speaking:
             return
-        self._beat_until = now + _AHEAD_S
-        cluster, silent = self._records.cluster, self._nodes.silent
-        nodes = {
-            node_id: node
-            if node_id in silent
-            else replace(node, last_seen_at=self._beat_until + _QUIET_S)
-            for node_id, node in cluster.nodes.items()
+        cluster, until_at = self._records.cluster, self._beat_until + _QUIET_S
+        spoken = {
+            node_id: replace(cluster.nodes[node_id], last_seen_at=until_at) for node_id in speaking
         }
-        self._records.cluster = replace(cluster, nodes=nodes)
+        self._records.cluster = replace(cluster, nodes={**cluster.nodes, **spoken})
 
     def _due_in_s(self, now: float) -> float:
         due_s = self._course.next_due_s(self._records.cluster, now=now)

@@ -84,6 +84,8 @@ class VirtualNodes:
         self._ears: Ears | None = None
         self.silent: set[str] = set(self._nodes)
         """The nodes that do not beat."""
+        self.returned: set[str] = set()
+        """Those that have begun to since somebody emptied this."""
         self.doubly_held = 0
         """Starts on a card whose last engine was not even told to end."""
 
@@ -214,6 +216,7 @@ class VirtualNodes:
         node = self._nodes[node_id]
         node.has_power = node.is_heard = node.has_stream = True
         self.silent.discard(node_id)
+        self.returned.add(node_id)
         running = tuple(wording.running(one.spec, one.state) for one in node.engines.values())
         for shard_id in self._heard.register(node.facts, running):
             self._end_soon(node_id, shard_id)

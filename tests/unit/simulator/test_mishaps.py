@@ -9,7 +9,15 @@ import pytest
 from llmgw.simulator import mishaps
 from llmgw.simulator.mishaps import Kind, Rates
 
-ALL = Rates(every_s={Kind.LOSS: 30.0, Kind.FLAP: 60.0, Kind.CRASH: 10.0})
+ALL = Rates(
+    every_s={
+        Kind.LOSS: 30.0,
+        Kind.FLAP: 60.0,
+        Kind.CRASH: 10.0,
+        Kind.MASS: 120.0,
+        Kind.DRAIN: 45.0,
+    }
+)
 
 
 def first(count, rates=ALL, *, seed=7):
