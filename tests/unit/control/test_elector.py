@@ -146,6 +146,20 @@ async def test_the_next_term_is_above_all_that_agents_have_seen(candidate):
     assert candidate.leases.asked[-1][3] == 8
 
 
+async def test_a_node_that_has_seen_the_present_term_begins_no_other(candidate, clock):
+    await candidate.hears(candidate.ours(term=3))
+    candidate.elector.heard(3)
+    clock.advance(TTL_S)
+    assert candidate.elector.standing() is Standing.LAPSED
+    candidate.elector.heard(3)
+    await candidate.hears(candidate.ours(term=3))
+    assert candidate.leases.asked[-1][3] == 0
+    await candidate.hears(OTHER)
+    candidate.elector.heard(9)
+    await candidate.hears(candidate.ours(term=10))
+    assert candidate.leases.asked[-1][3] == 9
+
+
 async def test_a_standby_comes_back_when_the_lease_of_the_other_ends(candidate):
     await candidate.hears(Lease(owner="b", term=7, address="", left_s=0.5))
     assert 0.5 < candidate.elector._pause_s() < 0.6

@@ -122,8 +122,11 @@ class Elector:
     def heard(self, term: int) -> None:
         """A node has seen this term: a higher one than ours means that we do not lead any more.
 
-        The next term that we take is above it, also on a store that was lost or set back.
+        The next term that we take is above it, also on a store that was lost or set back. A node
+        that has seen the term that we lead in says nothing new.
         """
+        if term == self._term and self._has_led:
+            return
         self._above = max(self._above, term)
         if UNCHECKED_TERM < self._term < term and self.is_leader():
             _log.warning("leads_no_more", term=self._term, seen=term)
