@@ -262,6 +262,21 @@ async def test_own_standstill_makes_no_node_lost():
         assert len(stage.urls()) == 1
 
 
+async def test_what_agents_said_during_a_standstill_is_heard_before_anything_is_judged():
+    """A start that came up meanwhile is not too late because nobody was there to hear of it."""
+    stage = Stage(clusters.model("m"))
+    stage.register("n1")
+    await stage.reconciler._pass()
+    view = stage.replica()
+    stage.clock.advance(2000)
+    await stage.reconciler._pass()
+    assert stage.replica().state is ReplicaState.STARTING
+    stage.report(view, ShardState.READY)
+    await stage.reconciler._pass()
+    assert stage.replica().state is ReplicaState.READY
+    assert len(stage.urls()) == 1
+
+
 async def test_fault_of_ours_in_one_order_stops_no_other_and_fails_its_replica():
     models = [clusters.model("a"), clusters.model("b", clusters.gpu_profile())]
     stage = Stage(*models, expected=("n1", "n2"))

@@ -82,7 +82,8 @@ def test_who_looks_sees_every_word_that_was_said_before():
 def test_a_beat_takes_back_no_word_of_an_operator():
     records = known("n1")
     records.heartbeat("n1", HeartbeatFacts())
-    records.flag("n1", target=NodeTarget.CORDONED, reason="disk")
+    word = records.flag_for("n1", target=NodeTarget.CORDONED, reason="disk", actor="ann")
+    records.flag("n1", word)
     records.heartbeat("n1", HeartbeatFacts())
     records.stream_lost("n1")
     assert records.cluster.nodes["n1"].is_cordoned

@@ -286,8 +286,12 @@ class Reconciler:
 
     async def _pass(self) -> None:
         self._woken.clear()
-        self._excuse_stall()
+        has_stalled = self._excuse_stall()
         if not self._leads():
+            return
+        if has_stalled:
+            # What agents said meanwhile waits in their streams, and comes before any judgement.
+            self.wake()
             return
         now = self._rooms.clock.monotonic()
         self._passing.look(self._surroundings())
@@ -319,14 +323,16 @@ class Reconciler:
         """Whether what was decided in a term may be done: deciding takes time."""
         return self._rooms.leadership.is_leader() and self._rooms.leadership.term() == term
 
-    def _excuse_stall(self) -> None:
-        """Count no silence of nodes while this process itself stood still."""
+    def _excuse_stall(self) -> bool:
+        """Count no silence of nodes while this process itself stood still; whether it did."""
         now, bounds = self._rooms.clock.monotonic(), self._options.bounds
         stalled_s = now - self._pass_at - self._options.interval_s
-        if stalled_s > bounds.unreachable_after_s * _STALL_SHARE:
+        has_stalled = stalled_s > bounds.unreachable_after_s * _STALL_SHARE
+        if has_stalled:
             _log.warning("control_plane_stalled", stalled_s=stalled_s)
             self._records.excuse(stalled_s=stalled_s, now=now)
         self._pass_at = now
+        return has_stalled
 
     async def _decide(self, snapshot: Snapshot) -> Decision:
         """Decide here, or beside the loop when that was long the last time."""
