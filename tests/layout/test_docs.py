@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from llmgw.cli.root import root
-from llmgw.config.loading import load_agent, load_server
+from llmgw.config.loading import load_agent, load_gateway, load_server
 from llmgw.domain import definitions
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,7 +42,8 @@ def test_examples_of_settings_load(page, tmp_path):
             continue
         file = tmp_path / "settings.yaml"
         file.write_text(text)
-        load = load_agent if text.startswith("# agent.yaml") else load_server
+        head = text.partition("\n")[0]
+        load = {"# agent.yaml": load_agent, "# gateway.yaml": load_gateway}.get(head, load_server)
         assert load(file, environ={})
 
 
