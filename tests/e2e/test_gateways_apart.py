@@ -119,6 +119,7 @@ def test_a_gateway_that_was_killed_whole_serves_from_disk_while_no_control_plane
     assert answer(gateway).status_code == 200
     page = httpx.get(f"http://127.0.0.1:{gateway.admin_port}/metrics", timeout=5).text
     assert "\nllmgw_control_plane_connected 0\n" in page
+    assert '\nllmgw_worker_up{worker="0"} 1\n' in page
     server.start()
     server.wait_said(CLIENTS)
     until(lambda: shown(deployment).get("is_current"), "the gateway has the new table")

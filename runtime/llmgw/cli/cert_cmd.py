@@ -96,7 +96,7 @@ def issue_server(
 @_days(authority.LEAF_DAYS)
 @_json
 def issue_client(*, name: str, directory: Path, out: Path, days: int, is_json: bool) -> None:
-    """Issue the certificate of a node: NAME is its node id.
+    """Issue the certificate of a node: NAME is its node id, or gateway- and a gateway's name.
 
     Issuing again keeps the key and renews the dates.
     """

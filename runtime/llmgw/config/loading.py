@@ -193,7 +193,7 @@ def _gateway_made_whole(settings: GatewayHostSettings, *, hostname: str) -> Gate
 
 
 def _made_whole(settings: AgentSettings, *, hostname: str) -> AgentSettings:
-    if not settings.node_id and not names.NODE_NAME.fullmatch(hostname):
+    if not settings.node_id and not names.may_name_node(hostname):
         message = f"is required, for the hostname {hostname!r} cannot be the name of a node"
         raise SettingsInvalid("the settings: 1 mistake", [Problem("node_id", message)])
     found = servers.listed(settings)

@@ -30,6 +30,11 @@ def gateway_certificate(name: str) -> str:
     return f"{GATEWAY_PREFIX}{name}"
 
 
+def may_name_node(name: str) -> bool:
+    """Whether a node may be called so."""
+    return bool(NODE_NAME.fullmatch(name)) and not is_of_gateway(name)
+
+
 def is_gateway_name(name: str) -> bool:
     """Whether a gateway may be called so."""
     return bool(NODE_NAME.fullmatch(name) and NODE_NAME.fullmatch(gateway_certificate(name)))

@@ -97,7 +97,7 @@ def _agent_defaults(wishes: Wishes) -> Mapping[str, object]:
     folder = wishes.data.absolute()
     hostname = socket.gethostname()
     return {
-        "node_id": hostname if names.NODE_NAME.fullmatch(hostname) else "local",
+        "node_id": hostname if names.may_name_node(hostname) else "local",
         "mgmt_addr": "127.0.0.1",
         "weights_dir": str(folder / "weights"),
         "supervisor.work_dir": str(folder / "agent"),

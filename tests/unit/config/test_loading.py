@@ -525,8 +525,9 @@ def test_mistakes_of_an_agent(mistakes, text, mistake):
     assert found[0].startswith(mistake)
 
 
-def test_a_hostname_that_is_no_node_name_asks_for_a_name(monkeypatch):
-    monkeypatch.setattr(socket, "gethostname", lambda: "my_box")
+@pytest.mark.parametrize("hostname", ["my_box", "gateway-7"])
+def test_a_hostname_that_is_no_node_name_asks_for_a_name(monkeypatch, hostname):
+    monkeypatch.setattr(socket, "gethostname", lambda: hostname)
     with pytest.raises(SettingsInvalid) as refused:
         agent(SERVER="http://h:1")
     assert str(refused.value.problems[0]).startswith("node_id: is required, for the hostname")
