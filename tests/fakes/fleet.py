@@ -15,12 +15,13 @@ from llmgw.control.catalog.source_check import SourceCheck
 from llmgw.domain import summaries
 from llmgw.domain.actors import Actor
 from llmgw.domain.catalog import Model, Scaling
+from llmgw.domain.decided import DecidedAction, DecidedPass
 from llmgw.domain.deeds import Deed
 from llmgw.domain.nodes import Fabric, Host, LocalWeights, NodeTarget, Storage, never_registered
 from llmgw.domain.outlooks import ActionView, ModelOutlook, OutlookView, PassView, PlanView
 from llmgw.domain.questions import Supposed, WhatIf
 from llmgw.domain.replicas import FetchProgress, ReplicaState, ShardState
-from llmgw.domain.stored import AuditEntry, AuditFilter
+from llmgw.domain.stored import AuditEntry, AuditFilter, Capacity
 from llmgw.domain.views import (
     ChosenPlacement,
     ChosenShard,
@@ -44,6 +45,7 @@ from llmgw.domain.views import (
 )
 from llmgw.errors import Conflict, LlmgwError, NotConnected, Unknown
 from llmgw.kit.clock import SystemClock
+from llmgw.serve.measured import Measured
 from tests.fakes.stored_models import StoredModelsInMemory
 
 GIB = 1024**3
@@ -274,6 +276,11 @@ class FakeFleet:
     looks: int = 0
     """How often the replicas were asked for."""
 
+    def lift_brake(self) -> bool:
+        was_on = self.control.brake is not None
+        self.control = dataclasses.replace(self.control, brake=None)
+        return was_on
+
     def status(self) -> StatusView:
         return summaries.summarise(
             control=self.control,
@@ -426,6 +433,17 @@ class FakeDownloads:
             Deed(p, is_done=p not in self.kept, detail=self.kept.get(p, "")) for p in paths
         )
 
+    async def fetch_weights(
+        self, node_id: str, sources: Sequence[str], *, is_cancelled: bool
+    ) -> tuple[Deed, ...]:
+        self.asked.append((node_id, ("call off" if is_cancelled else "fetch", *sources)))
+        if self.error is not None:
+            raise self.error
+        return tuple(
+            Deed(s, is_done=node_id not in self.kept, detail=self.kept.get(node_id, ""))
+            for s in sources
+        )
+
 
 @dataclass
 class FakePlans:
@@ -500,6 +518,34 @@ def catalogs_of(declared: Sequence[Model], stored: StoredModelsInMemory | None) 
     return CatalogDesk(keeper, sources=SourceCheck(hub_url="http://127.0.0.1:1"))
 
 
+PASS = DecidedPass(
+    number=7,
+    at=1_767_225_600.0,
+    actions=(DecidedAction(kind="Place", subject="big-1a2b3c4d", reason="fewer run than wanted"),),
+    refusals={"huge": "no node has 8 free cards of class h100-80g"},
+)
+
+
+class FakeMeasures:
+    """Fits what ``serve.measured`` asks of a store."""
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[str, str], Capacity] = {}
+
+    async def all(self) -> Sequence[Capacity]:
+        return [self.kept[key] for key in sorted(self.kept)]
+
+    async def put(self, measured: Capacity) -> None:
+        self.kept[measured.model, measured.profile] = measured
+
+
+class FakeDecisions:
+    """Fits ``Decisions``."""
+
+    async def decisions(self, *, limit: int, since: float | None) -> Sequence[DecidedPass]:
+        return [] if since is not None and since > PASS.at else [PASS][:limit]
+
+
 def control_of(fleet: FakeFleet) -> Control:
     """Everything that the admin API asks, with one fleet behind it."""
     return Control(
@@ -515,6 +561,9 @@ def control_of(fleet: FakeFleet) -> Control:
         catalogs=catalogs_of((), StoredModelsInMemory()),
         lead=FakeLead(),
         audit=FakeAudit(),
+        brakes=fleet,
+        measurements=Measured(FakeMeasures(), clock=SystemClock()),
+        decisions=FakeDecisions(),
     )
 
 

@@ -18,7 +18,11 @@ from llmgw.api.edge import RequestEdge
 from llmgw.api.ports import Control, MetricsPage, Readiness
 from llmgw.api.routers import (
     audit,
+    brake,
+    capacity,
     catalog,
+    decision,
+    engine,
     engine_check,
     leader,
     log,
@@ -55,6 +59,10 @@ _NOUNS = (
     replica,
     refusal,
     weight,
+    engine,
+    capacity,
+    brake,
+    decision,
     audit,
     support_bundle,
 )

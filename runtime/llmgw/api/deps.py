@@ -94,6 +94,21 @@ def audit_log(request: Request) -> ports.Audit:
     return cast("Control", request.app.state.control).audit
 
 
+def brakes(request: Request) -> ports.Brakes:
+    """The brake on a mass loss."""
+    return cast("Control", request.app.state.control).brakes
+
+
+def measurements(request: Request) -> ports.Measurements:
+    """What was measured."""
+    return cast("Control", request.app.state.control).measurements
+
+
+def decisions(request: Request) -> ports.Decisions:
+    """What passes did."""
+    return cast("Control", request.app.state.control).decisions
+
+
 def metrics_page(request: Request) -> MetricsPage:
     """The figures of the gateway."""
     return cast("MetricsPage", request.app.state.figures)
@@ -113,3 +128,6 @@ Rolls = Annotated[ports.Rolls, Depends(rolls)]
 Catalogs = Annotated[ports.Catalogs, Depends(catalogs)]
 Leads = Annotated[ports.Lead, Depends(leads)]
 AuditLog = Annotated[ports.Audit, Depends(audit_log)]
+Brakes = Annotated[ports.Brakes, Depends(brakes)]
+Measured = Annotated[ports.Measurements, Depends(measurements)]
+Decided = Annotated[ports.Decisions, Depends(decisions)]

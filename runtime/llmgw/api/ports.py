@@ -14,11 +14,12 @@ from llmgw.domain.catalog_views import (
     ScalingWish,
     SourceView,
 )
+from llmgw.domain.decided import DecidedPass
 from llmgw.domain.deeds import Deed
 from llmgw.domain.nodes import NodeTarget
 from llmgw.domain.outlooks import OutlookView, PlanView
 from llmgw.domain.questions import WhatIf
-from llmgw.domain.stored import AuditEntry, AuditFilter
+from llmgw.domain.stored import AuditEntry, AuditFilter, Capacity
 from llmgw.domain.views import (
     LeadView,
     LogTail,
@@ -166,6 +167,12 @@ class NodeDownloads(Protocol):
         """Ask a node to remove downloads; ``NotConnected``, or ``DeadlinePassed``."""
         ...
 
+    async def fetch_weights(
+        self, node_id: str, sources: Sequence[str], *, is_cancelled: bool
+    ) -> tuple[Deed, ...]:
+        """Ask a node to fetch weights ahead, or no longer; a deed for each source."""
+        ...
+
 
 class Refusals(Protocol):
     """Whose stream was refused or ended."""
@@ -192,6 +199,36 @@ class Bundles(Protocol):
 
     async def support_bundle(self, *, passes: int) -> bytes:
         """A ``tar.gz`` with nothing secret in it, and at most so many passes of the journal."""
+        ...
+
+
+class Brakes(Protocol):
+    """The brake on a mass loss."""
+
+    def lift_brake(self) -> bool:
+        """Take it off; false where it was not on, ``Standby`` where nobody may say so."""
+        ...
+
+
+class Measurements(Protocol):
+    """What ways to run models were measured to carry."""
+
+    async def measurements(self) -> Sequence[Capacity]:
+        """The last one of each model and profile; ``NoStore`` where none are kept."""
+        ...
+
+    async def measure(
+        self, *, model: str, profile: str, result: Mapping[str, object], slo: Mapping[str, object]
+    ) -> Capacity:
+        """Keep one in the place of the last one."""
+        ...
+
+
+class Decisions(Protocol):
+    """What passes did."""
+
+    async def decisions(self, *, limit: int, since: float | None) -> Sequence[DecidedPass]:
+        """The last ones that did something, the newest first; ``Conflict`` where none are kept."""
         ...
 
 
@@ -256,3 +293,6 @@ class Control:
     catalogs: Catalogs
     lead: Lead
     audit: Audit
+    brakes: Brakes
+    measurements: Measurements
+    decisions: Decisions

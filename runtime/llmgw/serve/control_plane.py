@@ -35,7 +35,9 @@ from llmgw.kit.tasks import Tasks
 from llmgw.serve import fleet_metrics, holders
 from llmgw.serve.audit_log import AuditLog
 from llmgw.serve.bundling import SupportBundle
+from llmgw.serve.decisions_log import DecisionsLog
 from llmgw.serve.kept import Kept
+from llmgw.serve.measured import Measured
 from llmgw.serve.remote_gateways import RemoteGateways
 
 
@@ -100,6 +102,9 @@ class ControlPlane:
             catalogs=CatalogDesk(self._catalog, sources=_sources(settings, environ or {})),
             lead=self,
             audit=AuditLog(store.audit if store else None, settings=settings.audit, clock=clock),
+            brakes=self.reconciler,
+            measurements=Measured(store.capacity if store else None, clock=clock),
+            decisions=DecisionsLog(Path(settings.state_dir), is_kept=self._journal is not None),
         )
         self._address = settings.agent_listen
         tls = settings.agent_tls if isinstance(settings.agent_tls, TlsFiles) else None

@@ -10,6 +10,7 @@ from typing import Protocol
 from llmgw.control.catalog.keeping import StoredModels
 from llmgw.control.operators.kept_words import NodeRows, RollRows
 from llmgw.serve.audit_log import Entries
+from llmgw.serve.measured import Measures
 
 
 class Kept(Protocol):
@@ -33,4 +34,9 @@ class Kept(Protocol):
     @property
     def audit(self) -> Entries:
         """What operators did."""
+        ...
+
+    @property
+    def capacity(self) -> Measures:
+        """What was measured."""
         ...
