@@ -102,14 +102,25 @@ def test_ctrl_c_ends_its_engines(up, deployment):
     assert deployment.engines() == {}
 
 
-def test_after_a_kill_the_next_one_adopts_the_engine(up, deployment):
+def models(part):
+    """What the admin API shows, and where it is."""
+    url = part.wait_said(r"LLMGW_CTL_URL=(\S+)") + "/api/v1/models"
+    shown = httpx.get(url, timeout=10).raise_for_status().json()["models"]
+    return url, {model["name"]: model["origin"] for model in shown}
+
+
+def test_after_a_kill_the_next_one_adopts_the_engine_and_knows_what_was_added(up, deployment):
     part, _ = up
     engines = deployment.engines()
+    url, _ = models(part)
+    added = {"definition": {"name": "late", "source": "/nowhere"}}
+    assert httpx.post(url, json=added, timeout=10).status_code == 201
     part.kill()
     assert deployment.engines() == engines
     part.start()
     part.wait_said("is served at")
     assert deployment.engines() == engines
+    assert models(part)[1] == {"late": "stored", "tiny-random": "declared"}
     assert part.stop() == 0
     assert deployment.engines() == {}
 
