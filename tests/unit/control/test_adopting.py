@@ -284,6 +284,13 @@ def test_half_that_was_being_drained_takes_its_sibling_along(first):
     assert stop.shard_ids == ("m-1.0", "m-1.1")
 
 
+def test_claims_of_what_is_adopted_by_a_fresh_control_plane_are_held_again():
+    serving = clusters.running(gpu_indices=(0,), http_port=20003)
+    book = claims.by_node(adopt(nodes(), serving).cluster, now=NOW)
+    assert (book["n1"].memory_mb, book["n1"].gpus) == (4096, {0: "m-1"})
+    assert book["n1"].taken_ports == {20003}
+
+
 def test_an_adopted_download_is_promised_its_space_again():
     downloading = clusters.running(state=ShardState.PENDING)
     model = clusters.model("m", clusters.profile(min_disk_gb=20))

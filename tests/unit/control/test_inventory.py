@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from llmgw.control.inventory import claims, fleet, liveness
+from llmgw.control.reconciler import effects
 from llmgw.domain.nodes import (
     EngineInstall,
     Fabric,
@@ -17,7 +18,7 @@ from llmgw.domain.nodes import (
     LocalWeights,
     Storage,
 )
-from llmgw.domain.replicas import Stray
+from llmgw.domain.replicas import ShardState, Stray
 from llmgw.domain.snapshots import Bounds
 from tests.fakes import clusters
 from tests.fakes.clusters import NOW
@@ -172,6 +173,20 @@ def test_replica_holds_cards_memory_and_ports_on_its_own_nodes():
     assert book["n2"].gpus == {2: "a-1"}
     assert book["n2"].memory_mb == 2048
     assert book["n2"].by_model == {"a": 1}
+
+
+def test_a_replica_over_two_nodes_holds_all_until_it_is_released_and_then_frees_all_at_once():
+    shards = (
+        clusters.shard("a-1", node_id="n1", gpu_indices=(0,), state=ShardState.FAILED),
+        clusters.shard("a-1", node_id="n2", rank=1, gpu_indices=(1,), state=ShardState.STOPPED),
+    )
+    held = clusters.replica("a-1", *shards, of="a", memory_claim_gb=2)
+    on = clusters.cluster(clusters.node("n1", gpus=2), clusters.node("n2", gpus=2), replicas=[held])
+    before = claims.by_node(on, now=NOW)
+    assert [before[n].gpus for n in ("n1", "n2")] == [{0: "a-1"}, {1: "a-1"}]
+    assert before["n1"].taken_ports == {20000}
+    after = claims.by_node(effects.released(on, "a-1"), now=NOW)
+    assert [after[n] for n in ("n1", "n2")] == [claims.Claims(), claims.Claims()]
 
 
 def test_ports_of_agents_on_one_machine_are_shared():
