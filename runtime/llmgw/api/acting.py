@@ -13,12 +13,7 @@ from typing import Annotated, Any, Final, cast
 from fastapi import Depends, Request
 from starlette.datastructures import Headers
 
-from llmgw.domain.actors import NOBODY, Actor
-
-ACTOR_HEADER = "x-llmgw-actor"
-"""Who asks, by its own word: whoever reaches the admin API may say anything here."""
-
-ORIGIN_HEADER = "x-llmgw-origin"
+from llmgw.domain.actors import ACTOR_HEADER, NOBODY, ORIGIN_HEADER, Actor
 
 ASKS_ONLY: Final[dict[str, Any]] = {"x-llmgw-asks-only": True}
 """``openapi_extra`` of a route that is no GET and changes nothing: a standby answers it too."""

@@ -10,11 +10,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from llmgw.api import acting
 from llmgw.api.ports import Control, Lead
+from llmgw.domain.actors import LEADER_HEADER, STANDING_HEADER
 from llmgw.domain.views import LeadView
 from llmgw.errors import Standby, Unavailable
-
-STANDING_HEADER = "x-llmgw-standing"
-LEADER_HEADER = "x-llmgw-leader"
 
 
 def check_write(request: Request) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from llmgw.cli import screens
+from llmgw.cli import plain, screens
 from llmgw.cli.client import AdminClient
 from llmgw.cli.screens import Screen
 
@@ -31,7 +31,12 @@ def asks(command: Callable[..., None]) -> Callable[..., None]:
     @click.pass_obj
     @functools.wraps(command)
     def wrapped(group_url: str, /, *, is_json: bool, admin: str | None, **options: Any) -> None:
-        with AdminClient(url=admin or group_url) as client:
+        with AdminClient(url=admin or group_url, remark=_remark) as client:
             command(Asking(client=client, screen=screens.standard(), is_json=is_json), **options)
 
     return wrapped
+
+
+def _remark(text: str) -> None:
+    """Beside the answer, which a program may read."""
+    click.echo(f"llmgw: {plain.one_line(text)}", err=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import pwd
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
@@ -11,6 +13,8 @@ from urllib.parse import quote
 import httpx
 from pydantic import TypeAdapter, ValidationError
 
+from llmgw.cli import leaders
+from llmgw.domain.actors import ACTOR_HEADER, ORIGIN_HEADER
 from llmgw.domain.deeds import Deed
 from llmgw.domain.nodes import NodeTarget
 from llmgw.domain.outlooks import OutlookView, PlanView
@@ -97,11 +101,23 @@ class EngineAnswer:
 class AdminClient:
     """One admin address; a context manager."""
 
-    def __init__(self, *, url: str, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
-        """``url`` is scheme, host and port; nothing is sent yet."""
+    def __init__(
+        self,
+        *,
+        url: str,
+        timeout_s: float = ANSWER_TIMEOUT_S,
+        remark: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """``url`` is scheme, host and port; nothing is sent yet.
+
+        ``remark`` is told once what one should know beside the answers.
+        """
         self._url = url.rstrip("/")
         self._timeout_s = timeout_s
-        self._http = httpx.Client(timeout=timeout_s, trust_env=False)
+        self._remark = remark
+        self._remarked = ""
+        who = {ACTOR_HEADER: _user(), ORIGIN_HEADER: "cli"}
+        self._http = httpx.Client(timeout=timeout_s, trust_env=False, headers=who)
 
     def __enter__(self) -> Self:
         """Nothing to open: the first question dials."""
@@ -260,10 +276,34 @@ class AdminClient:
         timeout_s: float | None,
         method: str = "",
     ) -> httpx.Response:
+        """What is answered, by the leader where a standby was asked to change something."""
         params = {k: v for k, v in (filters or {}).items() if v is not None}
-        url = f"{self._url}/api/v1/{path}"
         method = method or ("GET" if body is None else "POST")
         bound_s = timeout_s or self._timeout_s
+        response = self._sent(method, path, params=params, body=body, bound_s=bound_s)
+        leader = leaders.leader_to_ask(response, asked=self._url)
+        if leader:
+            self._tell(f"{self._url} is a standby: asking the leader at {leader}")
+            self._url = leader
+            response = self._sent(method, path, params=params, body=body, bound_s=bound_s)
+        self._tell(leaders.remark(response.headers, asked=self._url))
+        return response
+
+    def _tell(self, remark: str) -> None:
+        if remark and remark != self._remarked:
+            self._remarked = remark
+            self._remark(remark)
+
+    def _sent(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str],
+        body: Mapping[str, object] | None,
+        bound_s: float,
+    ) -> httpx.Response:
+        url = f"{self._url}/api/v1/{path}"
         try:
             return self._http.request(method, url, params=params, json=body, timeout=bound_s)
         except httpx.TimeoutException as error:
@@ -314,6 +354,14 @@ class AdminClient:
                 f"the server at {self._url} answers in a shape that this llmgw does not know; "
                 f"use the version of the server ({error.error_count()} differences)"
             ) from error
+
+
+def _user() -> str:
+    """Who runs this; the number of a user without a name."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
 
 
 def _part(name: str) -> str:

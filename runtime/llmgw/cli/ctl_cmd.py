@@ -96,6 +96,11 @@ COMMANDS: Mapping[str, LazyCommand] = {
         attribute="weights",
         help="Downloads on nodes that no model names, and their removal.",
     ),
+    "audit": LazyCommand(
+        module="llmgw.cli.audit_cmd",
+        attribute="audit",
+        help="Who changed what, and what was refused.",
+    ),
     "refusals": LazyCommand(
         module="llmgw.cli.refusals_cmd",
         attribute="refusals",

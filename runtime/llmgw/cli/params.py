@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 
 import click
 
 from llmgw.errors import Invalid
 from llmgw.kit import units
+
+_UNITS_OF_TIME = ("s", "m", "h", "d")
 
 
 class Duration(click.ParamType[float]):
@@ -62,3 +65,21 @@ class Moment(click.ParamType[float]):
 
 
 MOMENT = Moment()
+
+
+class Since(click.ParamType[float]):
+    """A time of day as ``Moment`` takes it, or how long ago that is, as ``Duration`` does."""
+
+    name = "time"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Seconds since 1970, or a usage error that says what is legal."""
+        text = str(value)
+        if text[-1:] in _UNITS_OF_TIME:
+            return time.time() - DURATION.convert(text, param, ctx)
+        return MOMENT.convert(text, param, ctx)
+
+
+SINCE = Since()
