@@ -21,6 +21,9 @@ _OTHERS = 64
 """Descriptors for everything but clients and engines: logs, boards, listeners, links, and some
 clients that were turned away and have not left yet."""
 
+_PROBES = 8
+"""Of these, those for connections that look at engines; where these are more, they take turns."""
+
 _KEPT_BACK = 32
 _TELL_EVERY_S = 10.0
 
@@ -51,7 +54,7 @@ class Descriptors:
 
     def may_dial(self) -> bool:
         """Whether another connection to an engine would leave the clients their half."""
-        return self.engines < self.most_clients
+        return self.engines < self.most_clients + _PROBES
 
     def is_kept_back(self, transport: asyncio.BaseTransport) -> bool:
         """Whether a connection just made took one of the descriptors that are kept back.

@@ -226,11 +226,12 @@ class UpstreamConnection(Sender):
             head = self._keeper.heads.read(data[:end])
             data = data[end:]
             if head.length_bytes == len(data) and head.status >= 200:
-                if head.keeps_open and not self._is_paused:
+                keeps_open = head.keeps_open and (head.status < 300 or self._is_sent())
+                if keeps_open and not self._is_paused:
                     self._receiver = None
                     self._keeper.give(self)
                 else:
-                    self._release(is_kept=head.keeps_open)
+                    self._release(is_kept=keeps_open)
                 receiver.on_whole(head, data)
                 return
             if head.status >= 200:
@@ -247,10 +248,14 @@ class UpstreamConnection(Sender):
 
     def _begin_body(self, receiver: Receiver, head: ResponseHead, data: bytes) -> None:
         self.framing = head.framing(keeps_payload=receiver.wants_payload, tells_surplus=True)
-        self._keeps_open = head.keeps_open
+        self._keeps_open = head.keeps_open and (head.status < 300 or self._is_sent())
         receiver.on_head(head)
         if data:
             self.data_received(data)
+
+    def _is_sent(self) -> bool:
+        """Whether the request is out; who refuses one early may never take the rest of it."""
+        return not (self._unsent or self._transport.get_write_buffer_size())
 
     def _finish(self, data: bytes, taken: int) -> None:
         receiver = self._receiver
