@@ -130,12 +130,29 @@ def test_a_gateway_that_was_killed_whole_serves_from_disk_while_no_control_plane
 
 
 def test_a_gateway_without_any_table_is_not_ready_and_says_why(deployment):
-    gateway = deployment.gateway()
+    gateway = deployment.gateway(metrics_listen="127.0.0.1:0")
     assert httpx.get(f"{gateway.url}/ready", timeout=5).status_code == 503
     told = httpx.get(f"http://127.0.0.1:{gateway.admin_port}/ready", timeout=5)
     assert told.status_code == 503
     assert "no control plane has told what is served" in told.text
+    page = httpx.get(gateway.part.wait_said(r"^metrics +(\S+)"), timeout=5).text
+    assert "\nllmgw_control_plane_connected 0\n" in page
     assert gateway.part.stop() == 0
+
+
+def test_a_request_at_the_gateway_loads_a_model_and_its_use_is_known(deployment):
+    on_demand = {**MODEL, "scaling": {"min": 0, "max": 1}}
+    deployment.server(models=[on_demand], control={"interval": 1, "expect_nodes": ["node1"]})
+    gateway = deployment.gateway()
+    deployment.agent(1)
+    until(lambda: shown(deployment).get("is_current"), "the gateway has a table")
+    assert deployment.engines() == {}
+    assert answer(gateway, within_s=LONG_S).status_code == 200
+    (replica,) = until(
+        lambda: [one for one in deployment.ready("sim") if one["idle_s"] is not None],
+        "the control plane knows when it was used",
+    )
+    assert replica["idle_s"] < 30
 
 
 @pytest.fixture
@@ -148,8 +165,9 @@ def standby(deployment, tmp_path):
     made.replay()
 
 
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "frozen"])
 async def test_a_gateway_follows_whoever_leads_and_its_clients_see_nothing_of_it(
-    deployment, standby, postgres
+    deployment, standby, postgres, end
 ):
     wishes = {"models": [MODEL], "auth": {"store": make_room(postgres)}}
     deployment.server(**wishes)
@@ -163,7 +181,7 @@ async def test_a_gateway_follows_whoever_leads_and_its_clients_see_nothing_of_it
     engines, term = deployment.engines(), shown(deployment)["term"]
     async with Crowd(gateway.port, clients=8, habits=CALM) as crowd:
         await crowd.more(8, within_s=30)
-        deployment.parts["server"].kill()
+        os.kill(deployment.parts["server"].pid, end)
         await asyncio.to_thread(
             until,
             lambda: shown(standby).get("is_current") and shown(standby)["term"] > term,
@@ -175,6 +193,6 @@ async def test_a_gateway_follows_whoever_leads_and_its_clients_see_nothing_of_it
     assert deployment.engines() == engines
 
 
-def answer(gateway):
+def answer(gateway, *, within_s=10.0):
     body = {"model": "sim", "messages": [{"role": "user", "content": "hi"}]}
-    return httpx.post(f"{gateway.url}/v1/chat/completions", json=body, timeout=10)
+    return httpx.post(f"{gateway.url}/v1/chat/completions", json=body, timeout=within_s)

@@ -11,6 +11,7 @@ import asyncio
 import socket
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from llmgw import __version__
@@ -34,6 +35,14 @@ _log = logs.get(__name__)
 
 Announce = Callable[[str], None]
 """Writes one line for the person who started the process."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ports:
+    """What is open beside the clients' port."""
+
+    admin: socket.socket
+    metrics: socket.socket | None = None
 
 
 class GatewayApart:
@@ -61,12 +70,7 @@ class GatewayApart:
     async def _start(self, parts: AsyncExitStack) -> Workers:
         """Open every port before any worker is touched, so that a mistake changes nothing."""
         settings = self._settings
-        admin_port = self._port(parts, settings.admin_listen, key="admin_listen")
-        metrics_port = (
-            None
-            if settings.metrics_listen is None
-            else self._port(parts, settings.metrics_listen, key="metrics_listen")
-        )
+        ports = self._ports(parts)
         self._load(parts)
         workers = self._workers()
         parts.callback(self._routes.subscribe(workers.publish))
@@ -78,28 +82,38 @@ class GatewayApart:
         grace_s = stopping.drain_delay_s + stopping.shutdown_grace_s
         parts.push_async_callback(workers.close, grace_s=grace_s)
         link.start(workers)
-        figures = MetricsPages(workers, fleet=self._link_page)
+        self._show(parts, ports, figures=MetricsPages(workers, fleet=self._link_page))
+        self._say_where(url, admin=listeners.shown(ports.admin))
+        return workers
+
+    def _ports(self, parts: AsyncExitStack) -> _Ports:
+        settings, metrics_listen = self._settings, self._settings.metrics_listen
+        opened = _Ports(
+            admin=listeners.bind(addresses.parse(settings.admin_listen), key="admin_listen")
+        )
+        parts.callback(opened.admin.close)
+        if metrics_listen is None:
+            return opened
+        shown = listeners.bind(addresses.parse(metrics_listen), key="metrics_listen")
+        parts.callback(shown.close)
+        return replace(opened, metrics=shown)
+
+    def _show(self, parts: AsyncExitStack, ports: _Ports, *, figures: MetricsPages) -> None:
+        """Answer probes and scrapes."""
         admin = AdminListener(
-            admin_port,
+            ports.admin,
             readiness=RoutesReadiness(self._routes.current, obstacle=self._obstacle),
             control=None,
             figures=figures,
         )
         admin.start()
         parts.push_async_callback(admin.close)
-        self._say_where(url, admin=listeners.shown(admin_port))
-        if metrics_port is not None:
-            shown = AsgiPort(metrics_port, app=metrics_route.create_app(figures), name="metrics")
+        if ports.metrics is not None:
+            app = metrics_route.create_app(figures)
+            shown = AsgiPort(ports.metrics, app=app, name="metrics")
             shown.start()
             parts.push_async_callback(shown.close)
-            self._announce(f"metrics  {listeners.shown(metrics_port)}/metrics")
-        return workers
-
-    @staticmethod
-    def _port(parts: AsyncExitStack, address: str, *, key: str) -> socket.socket:
-        port = listeners.bind(addresses.parse(address), key=key)
-        parts.callback(port.close)
-        return port
+            self._announce(f"metrics  {listeners.shown(ports.metrics)}/metrics")
 
     def _load(self, parts: AsyncExitStack) -> None:
         """Begin with the table on disk, and keep each later one there."""
