@@ -184,7 +184,7 @@ def _not_one_of(written: str, legal: Iterable[str]) -> str:
 
 
 def _description(path: str, description: str) -> Iterator[Problem]:
-    if len(description) > LONGEST_DESCRIPTION or "\n" in description:
+    if len(description) > LONGEST_DESCRIPTION or len(description.splitlines()) > 1:
         yield Problem(path, f"must be one line of at most {LONGEST_DESCRIPTION} characters")
 
 

@@ -57,6 +57,10 @@ PROFILE_KEYS = (
     "min_disk_gb",
 )
 _SHOWN_CHARACTERS = 80
+_LARGEST = 2**31 - 1
+"""Whole numbers go through wires and files that hold no larger ones."""
+
+_LONGEST_S = 365 * 86400.0
 _NEVER_SHOWN = frozenset({"env"})
 """Keys whose values may be secrets, so that no message quotes them."""
 
@@ -223,7 +227,14 @@ def _wrong(path: str, written: object, legal: str) -> Problem:
 def _text(written: object) -> str:
     if not isinstance(written, str):
         raise Invalid("text")
-    return written.strip()
+    return _passed_on(written).strip()
+
+
+def _passed_on(text: str) -> str:
+    """Text that a program can be started with and a wire can carry."""
+    if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise Invalid("text without NUL and without half a pair of surrogates")
+    return text
 
 
 def _texts(written: object) -> tuple[str, ...]:
@@ -231,14 +242,14 @@ def _texts(written: object) -> tuple[str, ...]:
         raise Invalid("a list of texts")
     if not all(isinstance(item, str) and item for item in written):
         raise Invalid("a list of non-empty texts")
-    return tuple(written)
+    return tuple(map(_passed_on, written))
 
 
 def _word(written: object) -> str:
     """Text, or a number that becomes text; of a bare yes or no YAML has lost the spelling."""
     if isinstance(written, bool) or not isinstance(written, (str, int, float)):
         raise Invalid("text or a number; put yes, no, true and false in quotes")
-    return str(written)
+    return _passed_on(str(written))
 
 
 def _words(written: object) -> tuple[str, ...]:
@@ -252,7 +263,7 @@ def _words_by_name(written: object) -> Mapping[str, str]:
         raise Invalid("a mapping of names to texts")
     if not all(isinstance(name, str) and name for name in written):
         raise Invalid("a mapping of names to texts")
-    return {name: _word(value) for name, value in written.items()}
+    return {_passed_on(name): _word(value) for name, value in written.items()}
 
 
 def _flag(written: object) -> bool:
@@ -264,6 +275,8 @@ def _flag(written: object) -> bool:
 def _integer(written: object) -> int:
     if isinstance(written, bool) or not isinstance(written, int):
         raise Invalid("a whole number")
+    if abs(written) > _LARGEST:
+        raise Invalid(f"a whole number of at most {_LARGEST}")
     return written
 
 
@@ -289,6 +302,9 @@ def _amount(written: object) -> float:
 
 def _seconds(written: object) -> float:
     try:
-        return units.seconds(written)
+        found_s = units.seconds(written)
     except Invalid:
         raise Invalid("a duration such as 2s, 15m, 1h or a number of seconds") from None
+    if found_s > _LONGEST_S:
+        raise Invalid("a duration of at most a year")
+    return found_s

@@ -18,7 +18,7 @@ from tests.fakes.stored_models import written
 
 WRITTEN = {
     **written("chat", source="hf:a/b.gguf"),
-    "description": "ä\u2028",
+    "description": "ä\u00a0\U0001f600",
     "scaling": {"max": 3, "min": 1, "idle_timeout": "45m"},
     "context_length": 8192,
 }

@@ -5,8 +5,11 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from llmgw.control.catalog import composing
+from llmgw.domain import catalog_rules, definitions
 from llmgw.domain.catalog import Model
 from llmgw.errors import CatalogInvalid
 from tests.fakes.stored_models import row, written
@@ -83,3 +86,39 @@ def test_no_reason_of_a_skipped_row_repeats_a_secret():
     catalog = compose(row("a", profiles=[{"name": "p", "engine": "sim", "env": "hunter2"}]))
     assert "env" in catalog.skipped["a"]
     assert "hunter2" not in catalog.skipped["a"]
+
+
+NAMES = st.sampled_from("abcdef")
+
+
+@settings(max_examples=50)
+@given(
+    st.lists(
+        st.builds(
+            lambda name, aliases, fallbacks, is_broken, at: row(
+                name,
+                aliases=aliases,
+                fallbacks=fallbacks,
+                at=at,
+                **({"x": 1} if is_broken else {}),
+            ),
+            NAMES,
+            st.lists(NAMES, max_size=2),
+            st.lists(NAMES, max_size=2),
+            st.booleans(),
+            st.integers(0, 3).map(float),
+        ),
+        unique_by=lambda one: one.name,
+        max_size=6,
+    )
+)
+def test_whatever_is_stored_what_is_left_out_could_not_be_taken_in(rows):
+    catalog = compose(*rows)
+    assert "big" in catalog.models
+    assert catalog.stored | catalog.skipped.keys() == {one.name for one in rows}
+    assert not catalog.stored & catalog.skipped.keys()
+    taken = dict.fromkeys(catalog.canonical, "another")
+    for one in rows:
+        if one.name in catalog.skipped and "x" not in one.definition:
+            (entry,) = definitions.read_model(one.definition, path="m").entries
+            assert catalog_rules.check([entry], taken=taken) != ()

@@ -163,3 +163,34 @@ def test_unreadable_field_brings_no_second_complaint_about_what_rests_on_it():
 def test_long_value_is_cut_in_the_message():
     text = f"[{{name: m, source: /w, aliases: {'x' * 500}}}]"
     assert len(problems(text)["models[0].aliases"]) < 150
+
+
+@pytest.mark.parametrize(
+    ("fields", "path"),
+    [
+        ({"description": "a\0b"}, "description"),
+        ({"aliases": ["\ud800"]}, "aliases"),
+        ({"profiles": [{"name": "p", "engine": "sim", "args": ["\udfff"]}]}, "profiles[0].args"),
+        ({"profiles": [{"name": "p", "engine": "sim", "env": {"A": "\0"}}]}, "profiles[0].env"),
+        ({"profiles": [{"name": "p", "engine": "sim", "node_selector": {"\0": "a"}}]},
+         "profiles[0].node_selector"),
+        ({"context_length": 10**30}, "context_length"),
+        ({"scaling": {"min": 2**31}}, "scaling.min"),
+        ({"profiles": [{"name": "p", "engine": "sim", "priority": -(10**30)}]},
+         "profiles[0].priority"),
+        ({"profiles": [{"name": "p", "engine": "sim", "startup_timeout": 1e300}]},
+         "profiles[0].startup_timeout"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)  # fmt: skip
+def test_what_no_wire_or_program_could_take_is_refused(fields, path):
+    reading = definitions.read_model({"name": "m", "source": "/w", **fields}, path="m")
+    assert [problem.path for problem in reading.problems] == [f"m.{path}"]
+
+
+def test_a_text_that_is_endless_when_spelt_out_costs_nothing():
+    bomb = ["x"]
+    for _ in range(40):
+        bomb = [bomb] * 10
+    reading = definitions.read_model({"name": "m", "source": "/w", "aliases": bomb}, path="m")
+    assert len(reading.problems[0].message) < 200

@@ -34,9 +34,11 @@ def compose(declared: Iterable[Model], rows: Iterable[StoredModel]) -> Compositi
     taken = _taken(declared)
     entries, skipped = _read(held)
     kept = dict(entries)
-    while refused := _refused(kept, taken=taken):
+    refused = _refused(kept, taken=taken)
+    while refused:
         skipped |= refused
         kept = {name: entry for name, entry in kept.items() if name not in refused}
+        refused = _bereft(kept, gone=[entries[name] for name in refused], taken=taken)
     for name in _taken_back(entries, kept, taken=taken):
         del skipped[name]
     models = [*declared, *(entries[name].model for name in entries if name not in skipped)]
@@ -99,21 +101,43 @@ def _refused(entries: Mapping[str, Entry], *, taken: Mapping[str, str]) -> dict[
     return {name: _named("; ".join(map(str, wrong)), named) for name, wrong in found.items()}
 
 
+def _bereft(
+    kept: Mapping[str, Entry], *, gone: Iterable[Entry], taken: Mapping[str, str]
+) -> dict[str, str]:
+    """Entries that fall back to what is gone: only these can have come to be wrong."""
+    lost = {name for entry in gone for name in entry.model.names}
+    users = [name for name, entry in kept.items() if lost.intersection(entry.model.fallbacks)]
+    if not users:
+        return {}
+    known = _known(kept, taken=taken)
+    found: dict[str, str] = {}
+    for name in users:
+        others = {n: holder for n, holder in known.items() if n not in kept[name].model.names}
+        wrong = catalog_rules.check([kept[name]], taken=others)
+        if wrong:
+            found[name] = _named("; ".join(map(str, wrong)), {})
+    return found
+
+
 def _taken_back(
     entries: Mapping[str, Entry], kept: Mapping[str, Entry], *, taken: Mapping[str, str]
 ) -> Sequence[str]:
     """Entries that were refused only for the sake of others that are refused themselves."""
     back: list[str] = []
-    held = {name: entry.model for name, entry in kept.items()}
+    known = _known(kept, taken=taken)
+    left = [name for name in entries if name not in kept]
     while True:
-        known = dict(taken) | {n: f"the model {m.name}" for m in held.values() for n in m.names}
-        for name in entries.keys() - held.keys():
-            if not catalog_rules.check([entries[name]], taken=known):
-                held[name] = entries[name].model
-                back.append(name)
-                break
-        else:
+        fitting = [n for n in left if not catalog_rules.check([entries[n]], taken=known)]
+        if not fitting:
             return back
+        back.append(fitting[0])
+        left.remove(fitting[0])
+        known |= _known({fitting[0]: entries[fitting[0]]}, taken={})
+
+
+def _known(kept: Mapping[str, Entry], *, taken: Mapping[str, str]) -> dict[str, str]:
+    models = [entry.model for entry in kept.values()]
+    return dict(taken) | {name: f"the model {m.name}" for m in models for name in m.names}
 
 
 def _check(before: Composition, edits: Sequence[ModelEdit]) -> None:
