@@ -34,6 +34,8 @@ SOUND = [
     EVENTS + chunk(b": ping\n\n") + chunk(event("a") + EXTRA + DONE) + END,
     whole(b'{"a":1}'),
     CHUNKED + chunk(b"hello") + chunk(b"world") + END,
+    CHUNKED + b"0005 ;a=b\r\nhello\r\n5;x\r\nworld\r\n" + b"0\r\nX-T: 1\r\nY: 2\r\n\r\n",
+    EVENTS + b"%x;a\r\n%b\r\n" % (len(event("a")), event("a")) + chunk(DONE) + END,
     head(200) + b"until the close",
     head(204),
     head(103, reason="Early Hints") + whole(b"ok"),
