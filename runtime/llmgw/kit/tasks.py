@@ -8,7 +8,8 @@ from typing import Any
 
 from llmgw.kit import logs
 
-_CANCEL_AGAIN_S = 1.0
+_CANCEL_AGAIN_S = 5.0
+"""Longer than what a task tidies away at its end takes on a busy machine: that is cut short too."""
 
 _log = logs.get(__name__)
 
@@ -31,12 +32,15 @@ class Tasks:
     async def close(self) -> None:
         """Cancel every task and wait until each has ended; tasks spawned meanwhile are ended too.
 
-        One that swallowed its cancellation (``asyncio.wait_for`` of 3.11 may) is cancelled again.
+        One that was cancelled already is let finish; one that swallowed its cancellation
+        (``asyncio.wait_for`` of 3.11 may) is cancelled again.
         """
         current = asyncio.current_task()
+        asked: set[asyncio.Task[Any]] = {t for t in self._running if t.cancelling()}
         while remaining := {t for t in self._running if t is not current}:
-            for task in remaining:
+            for task in remaining - asked:
                 task.cancel()
+            asked.clear()
             ended, _ = await asyncio.wait(remaining, timeout=_CANCEL_AGAIN_S)
             self._running -= ended
 
