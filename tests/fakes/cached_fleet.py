@@ -188,7 +188,7 @@ def blind_affinity(traffic, _number, head, now):
     """Whoever has it cached, whatever its load."""
     trail = traffic.tree.trail(_MODEL, head, now)
     _, holders = trail.longest_of([one.incarnation for one in traffic.engines])
-    return next((one for one in traffic.engines if one.incarnation in holders), traffic.engines[0])
+    return traffic.engines[holders[0] if holders else 0]
 
 
 def play(policy, shape):

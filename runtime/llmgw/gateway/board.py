@@ -62,10 +62,11 @@ class LoadBoard:
             _log.debug("board_has_no_slot", endpoint=endpoint_id, means="counted by worker alone")
             return seats.spare(key, now=self._now)
         before = self._seats.get(slot)
-        if before is None or before.key != key:
-            if before is not None:
-                before.unseat()
-            self._clear_cell(slot)
+        if before is not None:
+            if before.key == key:
+                return before  # its requests under way are still counted
+            before.unseat()
+        self._clear_cell(slot)
         seat = Seat(self._words, self._layout, place=(self._row, slot), now=self._now)
         seat.span(self._rows)
         self._seats[slot] = seat

@@ -8,58 +8,54 @@ differently have the same head for the same words.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-_AFTER_ROLE, _AFTER_TEXT = b"\x1f", b"\x1e"
+from llmgw.gateway import conversations
+from llmgw.gateway.conversations import Message
 
-
-class _Message(msgspec.Struct):
-    role: str = ""
-    content: Any = None
-
-
-class _Conversation(msgspec.Struct):
-    messages: list[_Message] = []
-    prompt: Any = None
-
-
-_decode = msgspec.json.Decoder(_Conversation).decode
+_AFTER_ROLE: Final = b"\x1f"
+_AFTER_TEXT: Final = b"\x1e"
 
 
 def head_of(body: bytes, most_bytes: int) -> bytes:
     """The first bytes of what the client says; empty where it cannot be told."""
-    try:
-        return _begin_of(_decode(body), most_bytes)
-    except (msgspec.MsgspecError, RecursionError):  # nested deeper than msgspec reads, or writes
+    conversation = conversations.read(body)
+    if conversation is None:
         return b""
-
-
-def _begin_of(conversation: _Conversation, most_bytes: int) -> bytes:
-    pieces: list[bytes] = []
+    prompt = conversation.prompt
+    pieces = [prompt[:most_bytes].encode()] if isinstance(prompt, str) else []
     left = most_bytes
-    for piece in _pieces(conversation, most_bytes):
-        pieces.append(piece)
-        left -= len(piece)
+    for message in conversation.messages:
+        said = _said(message, most_bytes)
+        pieces.append(said)
+        left -= len(said)
         if left <= 0:
             break
     return b"".join(pieces)[:most_bytes]
 
 
-def _pieces(conversation: _Conversation, most_bytes: int) -> Iterator[bytes]:
-    if isinstance(prompt := conversation.prompt, str):
-        yield prompt[:most_bytes].encode()
-    for message in conversation.messages:
-        yield message.role.encode() + _AFTER_ROLE
-        content = message.content
-        if isinstance(content, str):
-            yield content[:most_bytes].encode() + _AFTER_TEXT
-        elif isinstance(content, list):
-            for part in content:
-                yield _part(part, most_bytes)
-            yield _AFTER_TEXT
+def _said(message: Message, most_bytes: int) -> bytes:
+    content = message.content
+    begin = message.role.encode() + _AFTER_ROLE
+    if isinstance(content, str):
+        return begin + content[:most_bytes].encode() + _AFTER_TEXT
+    if not isinstance(content, list):
+        return begin
+    return begin + _parts(content, most_bytes) + _AFTER_TEXT
+
+
+def _parts(parts: list[Any], most_bytes: int) -> bytes:
+    pieces: list[bytes] = []
+    left = most_bytes
+    for part in parts:
+        said = _part(part, most_bytes)
+        pieces.append(said)
+        left -= len(said)
+        if left <= 0:
+            break
+    return b"".join(pieces)
 
 
 def _part(part: Any, most_bytes: int) -> bytes:

@@ -101,9 +101,15 @@ def has_context_for(one: Choice, wish: Wish) -> bool:
 
 def _tier_with_room(able: list[ChoiceT]) -> list[ChoiceT]:
     """Those of the highest priority of which not all are full; of the highest if all are."""
-    priorities = {one.priority for one in able}
-    if len(priorities) == 1:
+    first = able[0].priority
+    if all(one.priority == first for one in able):
         return able
+    return _first_with_room(able)
+
+
+def _first_with_room(able: list[ChoiceT]) -> list[ChoiceT]:
+    """The same where there are several priorities, as there rarely are."""
+    priorities = {one.priority for one in able}
     tiers = [
         [one for one in able if one.priority == priority]
         for priority in sorted(priorities, reverse=True)
@@ -122,7 +128,6 @@ def _sample(tier: list[ChoiceT], wish: Wish, mixed: int) -> list[ChoiceT]:
     if wish.session_load_factor:
         targets.append(max(tier, key=lambda one: ranking.rank(one.salt, mixed)))
     if wish.trail is not None:
-        _, held_by = wish.trail.longest_of([one.incarnation for one in tier])
-        holders = [one for one in tier if one.incarnation in held_by]
-        targets += sorted(holders, key=lambda one: one.load())[:1]
+        _, holders = wish.trail.longest_of([one.incarnation for one in tier])
+        targets += sorted([tier[index] for index in holders], key=lambda one: one.load())[:1]
     return sample + [one for one in dict.fromkeys(targets) if one not in sample]

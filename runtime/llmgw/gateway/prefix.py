@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections import OrderedDict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -54,7 +54,7 @@ class Trail:
         model: bytes,
         head: bytes,
         *,
-        steps: Sequence[tuple[int, dict[int, float]]],
+        steps: list[tuple[int, dict[int, float]]],
         rules: PrefixRules,
         now: float,
     ) -> None:
@@ -64,8 +64,8 @@ class Trail:
         self._rules = rules
         self._expired_at = now - rules.ttl_s
 
-    def longest_of(self, incarnations: Sequence[int]) -> tuple[float, frozenset[int]]:
-        """The share of the head that some of the given endpoints have, and which of them have it.
+    def longest_of(self, incarnations: list[int]) -> tuple[float, list[int]]:
+        """The share of the head that some of the given endpoints have, and the indices of those.
 
         0 and none where no match is long enough.
         """
@@ -75,12 +75,14 @@ class Trail:
             if matched < least:
                 break
             expired_at = self._expired_at
-            holders = frozenset(
-                [one for one in incarnations if marks.get(one, expired_at) > expired_at]
-            )
+            holders = [
+                index
+                for index, one in enumerate(incarnations)
+                if one in marks and marks[one] > expired_at
+            ]
             if holders:
                 return matched / total, holders
-        return 0.0, frozenset()
+        return 0.0, []
 
     def is_given_up_at(self, load: float, *, least_load: float) -> bool:
         """Whether a holder's load is so far above the least that its cache is not worth it."""

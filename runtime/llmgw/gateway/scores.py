@@ -51,6 +51,7 @@ class Scores(Generic[ChoiceT]):
         self._mixed = mixed
         self._home = -1
         self._trail: Trail | None = None
+        self._holders: list[int] = []
         self.loads: list[float] = []
         self.costs: list[float] = []
         self._score(wish.weights, now)
@@ -59,7 +60,9 @@ class Scores(Generic[ChoiceT]):
         """Work out what each costs before any affinity."""
         profile = weights.name
         loads, costs = self.loads, self.costs
-        heaviest = max([one.weight for one in self.tier])
+        heaviest = 0.0
+        for one in self.tier:
+            heaviest = max(heaviest, one.weight)
         for one in self.tier:
             load = one.load()
             curve = one.curves[profile]
@@ -84,25 +87,23 @@ class Scores(Generic[ChoiceT]):
     def draw_along(self, trail: Trail, wish: Wish) -> None:
         """Make holders of the prompt's head cheaper."""
         self._trail = trail
-        self._holders: list[int] = []
         self._followed: list[int] = []
-        incarnations = [one.incarnation for one in self.tier]
-        share, held_by = trail.longest_of(incarnations)
-        if not held_by:
+        share, self._holders = trail.longest_of([one.incarnation for one in self.tier])
+        if not self._holders:
             return
         loads = self.loads
         least_load = min(loads)
-        for index, incarnation in enumerate(incarnations):
-            if incarnation in held_by:
-                self._holders.append(index)
-                if not trail.is_given_up_at(loads[index], least_load=least_load):
-                    self._followed.append(index)
-                    self.costs[index] -= wish.weights.prefix * share
+        for index in self._holders:
+            if not trail.is_given_up_at(loads[index], least_load=least_load):
+                self._followed.append(index)
+                self.costs[index] -= wish.weights.prefix * share
 
     def first(self) -> int:
         """The cheapest, or of those that cost as good as nothing more the key's first."""
         tier, costs, mixed = self.tier, self.costs, self._mixed
-        least = min(costs)
+        least = costs[0]
+        for cost in costs:
+            least = min(cost, least)
         edge = least + abs(least) * _AS_GOOD
         first = highest = -1
         for index, cost in enumerate(costs):

@@ -41,6 +41,7 @@ class Seat:
         "_first_cell",
         "_inflights",
         "_now",
+        "_own",
         "_read_sequence",
         "_reserved",
         "_row_words",
@@ -65,6 +66,8 @@ class Seat:
         self._rows = 1
         self._bulletin = UNSEEN
         self._read_sequence = -1
+        # The count of its own cell, which nobody else writes: memory of its own is read faster.
+        self._own = words[self._cell]
         self._inflights: memoryview | None = None
         self._reserved: tuple[memoryview, ...] = ()
         self.key = words[self._slot + at.KEY]
@@ -82,7 +85,7 @@ class Seat:
     def inflight(self) -> int:
         """Requests that were sent there and have not ended."""
         inflights = self._inflights
-        return self._words[self._cell] if inflights is None else sum(inflights)
+        return self._own if inflights is None else sum(inflights)
 
     @property
     def reserved(self) -> int:
@@ -152,7 +155,8 @@ class Seat:
     def take(self) -> int:
         """Count a request that is being sent; what it returns is to be given back."""
         words, cell = self._words, self._cell
-        words[cell] += 1
+        self._own += 1
+        words[cell] = self._own
         generation = words[self._slot + _OPEN_GENERATION]
         place = cell + _RESERVED + (generation & 1)
         held = words[place]
@@ -163,8 +167,9 @@ class Seat:
     def give_back(self, generation: int) -> None:
         """A request has ended; its reservation too, where no later figures ended it before."""
         words, cell = self._words, self._cell
-        if inflight := words[cell]:
-            words[cell] = inflight - 1
+        if self._own:
+            self._own -= 1
+            words[cell] = self._own
         place = cell + _RESERVED + (generation & 1)
         held = words[place]
         if held >> _HALF == generation and held & _COUNT:
@@ -210,6 +215,7 @@ class Seat:
         """The slot is another endpoint's now: whatever is still said here must not touch it."""
         self._words = mmapboard.in_memory(at.SLOT_WORDS + at.CELL_WORDS)
         self._slot, self._cell = 0, at.SLOT_WORDS
+        self._own = 0
         self._first_cell = self._cell
         self._read_sequence = 0
         self.span(1)

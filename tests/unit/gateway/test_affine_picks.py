@@ -91,7 +91,9 @@ def test_miss_goes_to_the_least_loaded():
 
 
 def test_of_several_holders_the_longest_match_counts_and_then_the_cheaper():
-    short, busy, free = owners = fleet(0, 5, 2)
+    short, busy, free = owners = [
+        Engine(f"e{n}", inflight=load) for n, load in enumerate((0, 5, 2))
+    ]
     tree = PrefixTree(PrefixRules())
     tree.insert(b"m", HEAD[:320], incarnation=short.incarnation, now=NOW)
     for one in (busy, free):

@@ -16,7 +16,8 @@ def text(size, letter=b"x"):
 
 
 def holders(tree, head, *, now=1.0, among=(A, B, C), model=b"m"):
-    return tree.trail(model, head, now).longest_of(among)
+    share, found = tree.trail(model, head, now).longest_of(list(among))
+    return share, {among[index] for index in found}
 
 
 def test_head_that_was_answered_leads_back_to_its_endpoint():
