@@ -100,7 +100,7 @@ def _look(asking: Asking, last: Answer[NodeView]) -> Answer[NodeView]:
 
 
 def _check_still_drains(node: NodeView) -> None:
-    """A restarted control plane has forgotten the flag, and an operator may have lifted it."""
+    """An operator may have lifted the flag; a control plane without a store forgets it."""
     if node.state in {NodeTarget.READY, NodeTarget.CORDONED}:
         raise Conflict(
             f"{node.node_id} does not drain any more, it is {node.state}; drain it again"

@@ -18,9 +18,6 @@ from llmgw.store import audit_repo, fencing, upserting
 from llmgw.store.database import Database
 from llmgw.store.tables import nodes
 
-_AT_ONCE = 500
-"""Rows of one statement: SQLite takes 32,766 values in one."""
-
 
 class NodesRepo:
     """The rows of nodes; each change may bring its entry of the audit log."""
@@ -70,14 +67,11 @@ class NodesRepo:
         ]
 
         async def work(connection: AsyncConnection) -> None:
-            for begin in range(0, len(rows), _AT_ONCE):
-                statement = upserting.insert(connection, nodes).values(
-                    rows[begin : begin + _AT_ONCE]
-                )
-                new = {"facts": statement.excluded.facts, "seen_at": statement.excluded.seen_at}
-                await connection.execute(
-                    statement.on_conflict_do_update(index_elements=["node_id"], set_=new)
-                )
+            statement = upserting.insert(connection, nodes)
+            new = {"facts": statement.excluded.facts, "seen_at": statement.excluded.seen_at}
+            upsert = statement.on_conflict_do_update(index_elements=["node_id"], set_=new)
+            # One statement for each: a single one of many rows takes its time to be written.
+            await connection.execute(upsert, rows)
 
         await self._database.write(work)
 

@@ -199,6 +199,17 @@ async def test_a_word_that_was_kept_though_the_answer_was_lost_takes_effect_late
     assert desk.node("n1").state == "cordoned"
 
 
+async def test_a_word_that_is_called_off_while_it_is_kept_holds_if_it_was_kept(desk):
+    word = asyncio.create_task(desk.say("n1", CORDON))
+    await asyncio.sleep(0)
+    word.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await word
+    desk.rows.nodes["n1"] = StoredNode("n1", enrolled_at=0.0, target=CORDON, actor="ann")
+    await desk.memory.look()
+    assert desk.node("n1").state == "cordoned"
+
+
 async def test_a_lead_that_ends_while_the_word_is_kept_refuses_it():
     desk = Desk(clusters.model("m"), leadership=Deposed())
     desk.stage.register("n1")

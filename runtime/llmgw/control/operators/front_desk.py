@@ -85,6 +85,9 @@ class FrontDesk:
             ) from error
         except Standby:
             raise
+        except asyncio.CancelledError:
+            self._memory.doubt()
+            raise
         except DeadlinePassed as error:
             self._memory.doubt()
             raise DeadlinePassed(
