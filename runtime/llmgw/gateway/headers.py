@@ -48,7 +48,7 @@ _NOT_TO_CLIENT: Final = frozenset(
 )
 _NOT_WITH_EVENTS: Final = frozenset({b"cache-control", b"x-accel-buffering"})
 _ABOUT_CHUNKS: Final = frozenset({b"transfer-encoding"})
-_ABOUT_NO_BODY: Final = frozenset({b"transfer-encoding", b"content-length"})
+_FRAMING: Final = frozenset({b"transfer-encoding", b"content-length"})
 _ABOUT_BODY: Final = b"content-type: %b\r\ncontent-length: %d\r\n"
 _FOR_EVENTS: Final = b"cache-control: no-cache\r\nx-accel-buffering: no\r\n"
 _CLOSE: Final = b"connection: close\r\n"
@@ -114,13 +114,13 @@ def _passed(head: ResponseHead, *, is_http10: bool) -> bytes:
     """Status line and fields that a client gets; kept, because heads of an engine repeat."""
     dropped = _NOT_TO_CLIENT
     if head.connection:
-        dropped |= named_by_connection(head.connection)
+        dropped |= named_by_connection(head.connection) - _FRAMING
     if head.is_events:
         dropped |= _NOT_WITH_EVENTS
     if is_http10:
         dropped |= _ABOUT_CHUNKS
     if head.status in {204, 304}:  # which end with their head, whatever it says of a body
-        dropped |= _ABOUT_NO_BODY
+        dropped |= _FRAMING
     first = _STATUS_LINES.get(head.status) or b"HTTP/1.1 %d \r\n" % head.status
     fields = [b"%b: %b\r\n" % field for field in head.fields if field[0] not in dropped]
     passed = b"".join([first, *fields, _FOR_EVENTS if head.is_events else b""])

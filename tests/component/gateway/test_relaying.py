@@ -142,6 +142,27 @@ async def test_bytes_after_the_end_reach_nobody_and_cost_the_connection(stage, a
     assert engine.connections == 2
 
 
+NAMES_CHUNKS = head(200, "Transfer-Encoding: chunked", "Connection: transfer-encoding")
+
+
+@pytest.mark.parametrize(
+    ("sent", "field"),
+    [
+        (whole(b"ok", "Connection: content-length"), "content-length"),
+        (NAMES_CHUNKS + chunk(b"ok") + END, "transfer-encoding"),
+    ],
+    ids=["length", "chunks"],
+)
+async def test_engine_cannot_hide_where_its_answer_ends(stage, sent, field):
+    """A field that `Connection` names is dropped, but for those that tell clients of the end."""
+    await stage.engine(answer=sent)
+    client = await stage.send(post(ASK) * 2)
+    for _ in range(2):
+        answer = await client.answer()
+        assert (answer.body, answer.is_complete) == (b"ok", True)
+        assert answer[field] is not None
+
+
 @pytest.mark.parametrize("field", ["Content-Length: 0", "Transfer-Encoding: chunked"])
 @pytest.mark.parametrize("status", [204, 304])
 async def test_status_without_a_body_announces_none_whatever_the_engine_says(stage, status, field):
