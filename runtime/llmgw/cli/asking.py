@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import click
@@ -12,6 +13,26 @@ import click
 from llmgw.cli import plain, screens
 from llmgw.cli.client import AdminClient
 from llmgw.cli.screens import Screen
+from llmgw.errors import Invalid
+
+
+@dataclass(frozen=True, slots=True)
+class CtlOptions:
+    """What stands between ``ctl`` and its command."""
+
+    admin_url: str
+    timeout_s: float | None = None
+    token_file: Path | None = None
+    has_headers: bool = True
+
+    def token(self) -> str:
+        """What the file holds; empty without one."""
+        if self.token_file is None:
+            return ""
+        try:
+            return self.token_file.read_text().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise Invalid(f"--token-file {self.token_file} cannot be read: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +45,30 @@ class Asking:
 
 
 def asks(command: Callable[..., None]) -> Callable[..., None]:
-    """Add ``--json`` and ``--admin``; hand the command an ``Asking`` as its first argument."""
+    """Add what all have in common; hand the command an ``Asking`` as its first argument."""
 
     @click.option("--json", "is_json", is_flag=True, help="One JSON document, for programs.")
+    @click.option("--no-headers", is_flag=True, help="Tables without their first line.")
     @click.option("--admin", metavar="URL", help="Admin address, as in 'llmgw ctl --admin URL'.")
     @click.pass_obj
     @functools.wraps(command)
-    def wrapped(group_url: str, /, *, is_json: bool, admin: str | None, **options: Any) -> None:
-        with AdminClient(url=admin or group_url, remark=_remark) as client:
-            command(Asking(client=client, screen=screens.standard(), is_json=is_json), **options)
+    def wrapped(
+        group: CtlOptions,
+        /,
+        *,
+        is_json: bool,
+        no_headers: bool,
+        admin: str | None,
+        **options: Any,
+    ) -> None:
+        screen = screens.standard(has_headers=group.has_headers and not no_headers)
+        with AdminClient(
+            url=admin or group.admin_url,
+            timeout_s=group.timeout_s,
+            token=group.token(),
+            remark=_remark,
+        ) as client:
+            command(Asking(client=client, screen=screen, is_json=is_json), **options)
 
     return wrapped
 

@@ -20,6 +20,7 @@ from llmgw.domain.nodes import NodeTarget
 from llmgw.domain.outlooks import OutlookView, PlanView
 from llmgw.domain.questions import Supposed
 from llmgw.domain.views import (
+    FetchView,
     LogTail,
     ModelView,
     NodeView,
@@ -60,6 +61,15 @@ CHECK_TIMEOUT_S = 450.0
 """Above the 420 s that the server gives a node to ask its engines."""
 
 _T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class DownloadsShown:
+    """Downloads on nodes, as far as there is something to do or to wait for."""
+
+    orphans: tuple[OrphanView, ...]
+    fetches: tuple[FetchView, ...] = ()
+
 
 _BY_CODE: Mapping[str, type[LlmgwError]] = {
     error.code: error
@@ -105,11 +115,13 @@ class AdminClient:
         self,
         *,
         url: str,
-        timeout_s: float = ANSWER_TIMEOUT_S,
+        timeout_s: float | None = None,
+        token: str = "",
         remark: Callable[[str], None] = lambda _: None,
     ) -> None:
         """``url`` is scheme, host and port; nothing is sent yet.
 
+        ``timeout_s`` bounds every answer; without it each question has a bound of its own.
         ``remark`` is told once what one should know beside the answers.
         """
         self._url = url.rstrip("/")
@@ -117,7 +129,9 @@ class AdminClient:
         self._remark = remark
         self._remarked = ""
         who = {ACTOR_HEADER: _user(), ORIGIN_HEADER: "cli"}
-        self._http = httpx.Client(timeout=timeout_s, trust_env=False, headers=who)
+        if token:
+            who["authorization"] = f"Bearer {token}"
+        self._http = httpx.Client(trust_env=False, headers=who)
 
     def __enter__(self) -> Self:
         """Nothing to open: the first question dials."""
@@ -167,11 +181,10 @@ class AdminClient:
         rows = document.get("refusals")
         return Answer(document, self._read(rows, TypeAdapter(tuple[RefusalView, ...])))
 
-    def orphans(self, **filters: str | None) -> Answer[tuple[OrphanView, ...]]:
-        """Downloads that no model names."""
+    def downloads(self, **filters: str | None) -> Answer[DownloadsShown]:
+        """Downloads that no model names, and those under way."""
         document = self._ask("weights", filters)
-        rows = document.get("orphans")
-        return Answer(document, self._read(rows, TypeAdapter(tuple[OrphanView, ...])))
+        return Answer(document, self._read(document, TypeAdapter(DownloadsShown)))
 
     def collect_weights(self, *, node_id: str | None) -> Answer[tuple[RemovalView, ...]]:
         """Ask nodes to remove downloads that no model names, and wait for what they say."""
@@ -279,7 +292,7 @@ class AdminClient:
         """What is answered, by the leader where a standby was asked to change something."""
         params = {k: v for k, v in (filters or {}).items() if v is not None}
         method = method or ("GET" if body is None else "POST")
-        bound_s = timeout_s or self._timeout_s
+        bound_s = self._timeout_s or timeout_s or ANSWER_TIMEOUT_S
         response = self._sent(method, path, params=params, body=body, bound_s=bound_s)
         leader = leaders.leader_to_ask(response, asked=self._url)
         if leader:

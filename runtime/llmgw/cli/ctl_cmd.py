@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import click
 
+from llmgw.cli.asking import CtlOptions
 from llmgw.cli.lazy import LazyCommand, LazyGroup
+from llmgw.cli.params import DURATION
 
 DEFAULT_ADMIN_URL = "http://127.0.0.1:9090"
 
@@ -94,7 +97,12 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "weights": LazyCommand(
         module="llmgw.cli.weights_cmd",
         attribute="weights",
-        help="Downloads on nodes that no model names, and their removal.",
+        help="Downloads on nodes: what is on its way, and what no model names.",
+    ),
+    "fetch": LazyCommand(
+        module="llmgw.cli.fetch_cmd",
+        attribute="fetch",
+        help="Have nodes fetch a model's weights ahead of its start.",
     ),
     "audit": LazyCommand(
         module="llmgw.cli.audit_cmd",
@@ -132,7 +140,31 @@ COMMANDS: Mapping[str, LazyCommand] = {
     show_envvar=True,
     help="Admin address of the control plane.",
 )
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=DURATION,
+    help="Longest wait for one answer.  [default: 15s, more for what takes longer]",
+)
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path),
+    help="File with a token that is sent along, where a proxy in front asks for one.",
+)
+@click.option("--no-headers", is_flag=True, help="Tables without their first line.")
 @click.pass_context
-def ctl(ctx: click.Context, *, admin_url: str) -> None:
+def ctl(
+    ctx: click.Context,
+    *,
+    admin_url: str,
+    timeout_s: float | None,
+    token_file: Path | None,
+    no_headers: bool,
+) -> None:
     """Ask a running control plane, and make its certificates."""
-    ctx.obj = admin_url
+    ctx.obj = CtlOptions(
+        admin_url=admin_url,
+        timeout_s=timeout_s,
+        token_file=token_file,
+        has_headers=not no_headers,
+    )

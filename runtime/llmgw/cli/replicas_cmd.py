@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
+
 import click
 
-from llmgw.cli import figures, load_progress
+from llmgw.cli import completing, figures, load_progress, watching
 from llmgw.cli.asking import Asking, asks
-from llmgw.cli.screens import Column, Row
+from llmgw.cli.screens import Column, Row, Screen
 from llmgw.domain import failure_texts
 from llmgw.domain.views import ReplicaView, ShardView
 
@@ -24,24 +27,28 @@ _COLUMNS = (
 
 
 @click.command()
-@click.option("--model", help="Only replicas of this model.")
-@click.option("--node", help="Only replicas with a shard on this node.")
+@click.option("--model", shell_complete=completing.models, help="Only replicas of this model.")
+@click.option(
+    "--node", shell_complete=completing.nodes, help="Only replicas with a shard on this node."
+)
 @click.option("--state", help="Only replicas in this state.")
+@watching.option
 @asks
-def replicas(asking: Asking, **filters: str | None) -> None:
+def replicas(asking: Asking, *, watch_s: float | None, **filters: str | None) -> None:
     """List what runs, with a line under it for every download, load and error.
 
     \b
     llmgw ctl replicas
-    llmgw ctl replicas --model llama
+    llmgw ctl replicas --model llama --watch
     """  # noqa: D301 - click reads \b
-    answer = asking.client.replicas(**filters)
-    if asking.is_json:
-        asking.screen.document(answer.document)
-        return
-    asking.screen.table(_COLUMNS, [_row(replica) for replica in answer.value])
-    if not answer.value:
-        asking.screen.line("no replicas")
+    ask = functools.partial(asking.client.replicas, **filters)
+    watching.show(asking, ask=ask, draw=_show, watch_s=watch_s)
+
+
+def _show(screen: Screen, found: Sequence[ReplicaView]) -> None:
+    screen.table(_COLUMNS, [_row(replica) for replica in found])
+    if not found:
+        screen.line("no replicas")
 
 
 def _row(replica: ReplicaView) -> Row:

@@ -57,12 +57,30 @@ class Row:
 class Screen:
     """Where one command writes."""
 
-    def __init__(self, *, stream: IO[str], width: int | None = None) -> None:
-        """Write to ``stream``; ``width`` overrides that of the terminal."""
+    def __init__(
+        self,
+        *,
+        stream: IO[str],
+        width: int | None = None,
+        has_headers: bool = True,
+        is_terminal: bool | None = None,
+    ) -> None:
+        """Write to ``stream``; ``width`` and ``is_terminal`` override what it is."""
         self._console = Console(
-            file=stream, highlight=False, markup=False, emoji=False, width=width
+            file=stream,
+            highlight=False,
+            markup=False,
+            emoji=False,
+            width=width,
+            force_terminal=is_terminal,
         )
         self._stream = stream
+        self.has_headers = has_headers
+
+    @property
+    def width(self) -> int:
+        """Columns of the terminal."""
+        return self._console.width
 
     @property
     def is_terminal(self) -> bool:
@@ -83,7 +101,9 @@ class Screen:
         widths = _widths(columns, cells)
         if self.is_terminal:
             widths = _shrunk(columns, widths, width=self._console.width)
-        self._write(_joined([c.header for c in columns], widths, [""] * len(columns), base="bold"))
+        if self.has_headers:
+            headers = [c.header for c in columns]
+            self._write(_joined(headers, widths, [""] * len(columns), base="bold"))
         for row, texts in zip(rows, cells, strict=True):
             styles = [_style(t) if c.is_state else "" for c, t in zip(columns, texts, strict=True)]
             self._write(_joined(texts, widths, styles))
@@ -104,9 +124,9 @@ class Screen:
             self._stream.write(text.plain.rstrip() + "\n")
 
 
-def standard() -> Screen:
+def standard(*, has_headers: bool = True) -> Screen:
     """The screen of this process's standard output."""
-    return Screen(stream=sys.stdout)
+    return Screen(stream=sys.stdout, has_headers=has_headers)
 
 
 def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> list[int]:

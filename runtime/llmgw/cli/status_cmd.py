@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import click
 
-from llmgw.cli import figures, gateways_showing
+from llmgw.cli import figures, gateways_showing, watching
 from llmgw.cli.asking import Asking, asks
 from llmgw.cli.screens import Column, Row, Screen
 from llmgw.domain.views import ClassTotals, ControlView, StatusView
 
 
 @click.command()
+@watching.option
 @asks
-def status(asking: Asking) -> None:
+def status(asking: Asking, *, watch_s: float | None) -> None:
     """Show the fleet on one page: counts, cards, what is missing and why.
 
     \b
     llmgw ctl status
-    llmgw ctl status --json
+    llmgw ctl status --watch 5s
     """  # noqa: D301 - click reads \b
-    answer = asking.client.status()
-    if asking.is_json:
-        asking.screen.document(answer.document)
-        return
-    page = answer.value
-    _show_counts(asking.screen, page)
-    gateways_showing.show(asking.screen, page.control.gateways)
-    _show_cards(asking.screen, page)
-    _show_lists(asking.screen, page)
+    watching.show(asking, ask=asking.client.status, draw=_show, watch_s=watch_s)
+
+
+def _show(screen: Screen, page: StatusView) -> None:
+    _show_counts(screen, page)
+    gateways_showing.show(screen, page.control.gateways)
+    _show_cards(screen, page)
+    _show_lists(screen, page)
 
 
 def _show_counts(screen: Screen, page: StatusView) -> None:
