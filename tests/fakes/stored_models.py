@@ -33,7 +33,7 @@ class StoredModelsInMemory:
             raise self.error
         return list(self.rows.values())
 
-    async def apply(self, edits, *, actor, at):
+    async def apply(self, edits, *, actor, at, owner=""):
         self.before_write()
         if self.error is not None:
             raise self.error

@@ -68,7 +68,10 @@ class ControlPlane:
         self._journal = _journal(settings)
         self._apart = apart = RemoteGateways(self._table, clock=clock)
         self._catalog = CatalogKeeper(
-            settings.models, stored=store.models if store else None, clock=clock
+            settings.models,
+            stored=store.models if store else None,
+            clock=clock,
+            owner=elector.owner if elector else "",
         )
         rooms = Rooms(
             catalog=self._catalog.live,

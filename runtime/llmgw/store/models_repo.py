@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from llmgw.domain.stored import ModelEdit, StoredModel
 from llmgw.errors import Conflict
+from llmgw.store import fencing
 from llmgw.store.database import Database
 from llmgw.store.tables import models
 
@@ -38,13 +39,18 @@ class ModelsRepo:
 
         return [_model(row) for row in await self._database.read(work)]
 
-    async def apply(self, edits: Sequence[ModelEdit], *, actor: str, at: float) -> None:
+    async def apply(
+        self, edits: Sequence[ModelEdit], *, actor: str, at: float, owner: str = ""
+    ) -> None:
         """Write all of these changes, or nothing; ``actor`` adds what is new.
+
+        ``Standby`` unless ``owner`` leads.
 
         ``Conflict`` where an entry is not any more what its change was made from.
         """
 
         async def work(connection: AsyncConnection) -> None:
+            await fencing.check(connection, owner=owner)
             # Names that go are free for those that come.
             for edit in sorted(edits, key=lambda one: one.definition is not None):
                 await _write(connection, edit, actor=actor, at=at)

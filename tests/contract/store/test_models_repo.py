@@ -8,7 +8,7 @@ import dataclasses
 import pytest
 
 from llmgw.domain.stored import ModelEdit, StoredModel
-from llmgw.errors import Conflict
+from llmgw.errors import Conflict, Standby
 
 DEFINITION = {
     "source": "hf:a/b.gguf",
@@ -96,3 +96,13 @@ async def test_what_was_added_is_there_for_the_next_process(address, opened):
     await keep(before, added())
     await before.close()
     assert await (await opened(address)).models.all() == [ADDED]
+
+
+async def test_who_does_not_lead_writes_nothing(store):
+    await store.leases.take(owner="a", address="a:1", ttl_s=60, above_term=0)
+    edit = [added()]
+    with pytest.raises(Standby):
+        await store.models.apply(edit, actor="ann", at=1.5, owner="b")
+    assert await names(store) == set()
+    await store.models.apply(edit, actor="ann", at=1.5, owner="a")
+    assert await names(store) == {"chat"}

@@ -19,7 +19,7 @@ from llmgw.domain import transcribing
 from llmgw.domain.catalog import Catalog, Model
 from llmgw.domain.catalog_views import CatalogView, EntryView, ModelChange, Origin
 from llmgw.domain.stored import ModelEdit, StoredModel
-from llmgw.errors import LlmgwError, NoStore, Unknown
+from llmgw.errors import DeadlinePassed, LlmgwError, NoStore, Unknown
 from llmgw.kit import logs
 from llmgw.kit.clock import Clock
 
@@ -39,8 +39,11 @@ class StoredModels(Protocol):
         """Every entry, damaged ones too."""
         ...
 
-    async def apply(self, edits: Sequence[ModelEdit], *, actor: str, at: float) -> None:
-        """Write all of these, or nothing; ``Conflict`` where somebody was quicker."""
+    async def apply(self, edits: Sequence[ModelEdit], *, actor: str, at: float, owner: str) -> None:
+        """Write all of these, or nothing; ``Conflict`` where somebody was quicker.
+
+        ``Standby`` unless ``owner`` leads, where one is named.
+        """
         ...
 
 
@@ -61,11 +64,20 @@ class CatalogKeeper:
     """The catalog of one control plane; without a store nothing can be changed while it runs."""
 
     def __init__(
-        self, declared: Sequence[Model], *, stored: StoredModels | None, clock: Clock
+        self,
+        declared: Sequence[Model],
+        *,
+        stored: StoredModels | None,
+        clock: Clock,
+        owner: str = "",
     ) -> None:
-        """``CatalogInvalid`` where what is declared is wrong; the store is not asked yet."""
+        """``CatalogInvalid`` where what is declared is wrong; the store is not asked yet.
+
+        ``owner`` is the candidate that must lead for a change to be written.
+        """
         self._stored = stored
         self._clock = clock
+        self._owner = owner
         self._composition = composing.compose(declared, ())
         self._complaint = ""
         self._turn = asyncio.Lock()
@@ -114,7 +126,7 @@ class CatalogKeeper:
             edits = make(before)
             after = composing.changed(before, edits, at=at) if edits else before
             if edits and not is_trial:
-                await self._stored.apply(edits, actor=actor, at=at)
+                await self._write(self._stored, edits, actor=actor, at=at)
                 await self._load(self._stored)
                 after = self._composition
         return Edited(after, tuple(comparing.changes(before.catalog, after.catalog)))
@@ -153,6 +165,17 @@ class CatalogKeeper:
             updated_at=None if row is None else row.updated_at,
             revision=None if row is None else row.revision,
         )
+
+    async def _write(
+        self, stored: StoredModels, edits: Sequence[ModelEdit], *, actor: str, at: float
+    ) -> None:
+        try:
+            await stored.apply(edits, actor=actor, at=at, owner=self._owner)
+        except DeadlinePassed as error:
+            raise DeadlinePassed(
+                f"{error.message}; whether it was changed comes out when the store answers: look "
+                "again then"
+            ) from error
 
     async def _load(self, stored: StoredModels) -> None:
         rows = {row.name: row for row in await stored.all()}
