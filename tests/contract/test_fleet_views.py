@@ -57,6 +57,9 @@ class Leads:
     def is_leader(self):
         return True
 
+    def is_lapsed(self):
+        return False
+
     def term(self):
         return 1
 

@@ -188,4 +188,6 @@ class Snapshot:
     draining_inflight: Mapping[str, int] = field(default_factory=dict)
     """Requests under way at each replica of which all gateways know that it drains."""
     is_leader: bool = True
+    is_lapsed: bool = False
+    """It led, its lease has run out, and nobody else is known to lead."""
     seed: int = 0

@@ -92,6 +92,7 @@ async def test_a_leader_leads_until_its_lease_runs_out_by_its_own_clock(candidat
     assert candidate.elector.is_leader()
     clock.advance(0.01)
     assert candidate.elector.standing() is Standing.LAPSED
+    assert candidate.elector.is_lapsed()
 
 
 async def test_the_time_of_a_slow_answer_is_not_led(candidate, clock):

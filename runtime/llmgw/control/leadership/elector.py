@@ -38,6 +38,10 @@ class SoleLeader:
         """Always."""
         return True
 
+    def is_lapsed(self) -> bool:
+        """Never."""
+        return False
+
     def term(self) -> int:
         """The term that is not checked."""
         return UNCHECKED_TERM
@@ -104,6 +108,10 @@ class Elector:
     def is_leader(self) -> bool:
         """Whether the lease is ours and has not run out by our own clock."""
         return self._clock.monotonic() < self._valid_until
+
+    def is_lapsed(self) -> bool:
+        """Whether it led, its lease has run out, and nobody else is known to lead."""
+        return self.standing() is Standing.LAPSED
 
     def term(self) -> int:
         """The term that this one leads in, or led in last: never another one's."""

@@ -18,17 +18,16 @@ from llmgw.control.reconciler import (
     backing_off,
     braking,
     draining,
-    draws,
     effects,
     evicting,
     gates,
     idleness,
     moving,
+    restoring,
     rolling,
     starting,
     wanting,
 )
-from llmgw.domain import names
 from llmgw.domain.actions import (
     Action,
     Decision,
@@ -51,7 +50,7 @@ _MOST_STEPS = 8
 def decide(snapshot: Snapshot) -> Decision:
     """The actions of one pass, in the order to apply them; none for a standby."""
     if not snapshot.is_leader:
-        return Decision()
+        return restoring.decide(snapshot) if snapshot.is_lapsed else Decision()
     turn = _Turn(snapshot)
     _expire_nodes(turn)
     for replica_id in snapshot.cluster.replicas:
@@ -250,7 +249,7 @@ def _place(turn: _Turn, want: tuple[Model, planning.Space]) -> None:
         starting.place(
             outcome.placement,
             model=model,
-            replica_id=_fresh_id(snapshot, model),
+            replica_id=starting.fresh_id(snapshot, model),
             now=snapshot.now,
             reason="requests wait for it" if _is_on_demand(model) else "fewer run than are wanted",
         )
@@ -259,18 +258,3 @@ def _place(turn: _Turn, want: tuple[Model, planning.Space]) -> None:
 
 def _is_on_demand(model: Model) -> bool:
     return model.scaling is not None and model.scaling.is_on_demand
-
-
-def _fresh_id(snapshot: Snapshot, model: Model) -> str:
-    """An id that no replica has and no engine of an earlier one could still answer to."""
-    taken = {
-        *snapshot.cluster.replicas,
-        *(names.replica_of(shard_id) for _, shard_id in snapshot.cluster.strays),
-    }
-    attempt = 0
-    while True:
-        token = draws.token(snapshot.seed, "replica", model.name, str(attempt))
-        replica_id = names.replica_id(model=model.name, token=token)
-        if replica_id not in taken:
-            return replica_id
-        attempt += 1

@@ -37,8 +37,12 @@ def of(model: Model, snapshot: Snapshot, *, running: int) -> tuple[Gate, ...]:
 
 
 def _leading(snapshot: Snapshot) -> Gate:
-    detail = "" if snapshot.is_leader else "this control plane is a standby"
-    return Gate("leader", snapshot.is_leader, detail)
+    if snapshot.is_leader:
+        return Gate("leader", is_open=True)
+    if snapshot.is_lapsed:
+        detail = "its lease has run out and its store does not answer, so nothing new is placed"
+        return Gate("leader", is_open=False, detail=detail)
+    return Gate("leader", is_open=False, detail="this control plane is a standby")
 
 
 def _wanted(model: Model) -> Gate:

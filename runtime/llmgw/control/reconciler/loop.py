@@ -287,7 +287,7 @@ class Reconciler:
     async def _pass(self) -> None:
         self._woken.clear()
         has_stalled = self._excuse_stall()
-        if not self._leads():
+        if not self._leads() and not self._rooms.leadership.is_lapsed():
             return
         if has_stalled:
             # What agents said meanwhile waits in their streams, and comes before any judgement.
@@ -298,7 +298,7 @@ class Reconciler:
         snapshot, at = self._snapshot(), self._rooms.clock.wall()
         term = self._rooms.leadership.term()
         decision = await self._decide(snapshot)
-        if not self._still_leads(term):
+        if not self._may_act(snapshot, term=term):
             return
         if self._rooms.recorder is not None:
             self._rooms.recorder.record(snapshot, decision, at=at)
@@ -319,9 +319,11 @@ class Reconciler:
         self._was_leader = is_leader
         return is_leader
 
-    def _still_leads(self, term: int) -> bool:
+    def _may_act(self, snapshot: Snapshot, *, term: int) -> bool:
         """Whether what was decided in a term may be done: deciding takes time."""
-        return self._rooms.leadership.is_leader() and self._rooms.leadership.term() == term
+        leadership = self._rooms.leadership
+        is_so = leadership.is_leader() or (snapshot.is_lapsed and leadership.is_lapsed())
+        return is_so and leadership.term() == term
 
     def _excuse_stall(self) -> bool:
         """Count no silence of nodes while this process itself stood still; whether it did."""
@@ -379,6 +381,7 @@ class Reconciler:
             awaited=frozenset(one.node_id for one in carried),
             draining_inflight=demand.draining_inflight(self.routes.current(), traffic),
             is_leader=self._was_leader,
+            is_lapsed=not self._was_leader and self._rooms.leadership.is_lapsed(),
             seed=int(ids.token(8), 16),
         )
 

@@ -34,6 +34,7 @@ class Surroundings:
     """Nodes that ran something before and have not come back yet."""
     draining_inflight: Mapping[str, int] = field(default_factory=dict)
     is_leader: bool = True
+    is_lapsed: bool = False
     seed: int = 0
 
 
@@ -76,6 +77,7 @@ class Passing:
             traffic=around.traffic,
             draining_inflight=around.draining_inflight,
             is_leader=around.is_leader,
+            is_lapsed=around.is_lapsed,
             seed=around.seed,
         )
 

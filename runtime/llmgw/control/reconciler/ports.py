@@ -41,6 +41,10 @@ class Leadership(Protocol):
         """A standby places, evicts, drains and stops nothing."""
         ...
 
+    def is_lapsed(self) -> bool:
+        """It led, its lease has run out, and nobody else is known to lead."""
+        ...
+
     def term(self) -> int:
         """The leader's term; 0 where nobody can depose it."""
         ...

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from llmgw.control.placement.planning import Placement, Slot
+from llmgw.control.reconciler import draws
 from llmgw.domain import names
 from llmgw.domain.actions import Place
 from llmgw.domain.catalog import Model, Profile
 from llmgw.domain.replicas import LaunchProfile, Replica, Shard, ShardSpec
+from llmgw.domain.snapshots import Snapshot
 
 
 def place(placement: Placement, *, model: Model, replica_id: str, now: float, reason: str) -> Place:
@@ -30,6 +32,21 @@ def place(placement: Placement, *, model: Model, replica_id: str, now: float, re
     )
     specs = tuple(spec_of(replica, shard, model=model, profile=profile) for shard in replica.shards)
     return Place(replica=replica, specs=specs, reason=reason)
+
+
+def fresh_id(snapshot: Snapshot, model: Model) -> str:
+    """An id that no replica has and no engine of an earlier one could still answer to."""
+    taken = {
+        *snapshot.cluster.replicas,
+        *(names.replica_of(shard_id) for _, shard_id in snapshot.cluster.strays),
+    }
+    attempt = 0
+    while True:
+        token = draws.token(snapshot.seed, "replica", model.name, str(attempt))
+        replica_id = names.replica_id(model=model.name, token=token)
+        if replica_id not in taken:
+            return replica_id
+        attempt += 1
 
 
 def spec_of(replica: Replica, shard: Shard, *, model: Model, profile: Profile) -> ShardSpec:
