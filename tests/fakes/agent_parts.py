@@ -54,6 +54,12 @@ class FakeUpkeep:
             tuple(Deed(p, is_done=p not in self.kept, detail=self.kept.get(p, "")) for p in paths)
         )
 
+    def fetch_weights(self, sources, *, is_cancelled, on_done):
+        self.asked.append(("call off" if is_cancelled else "fetch", sources))
+        on_done(
+            tuple(Deed(s, is_done=s not in self.kept, detail=self.kept.get(s, "")) for s in sources)
+        )
+
     def provision(self, wants, *, on_done):
         self.asked.append(("provision", wants))
         on_done(tuple(Deed(want.engine, is_done=True) for want in wants))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from llmgw.domain.fetch_status import FetchStatus
 from llmgw.domain.nodes import (
     EngineInstall,
     Fabric,
@@ -30,6 +31,7 @@ class Beats:
         self._gpus = _lasting(registered.gpus)
         self._fabrics = _fabrics(registered.fabrics, registered.fabric_problems)
         self._warnings: tuple[str, ...] = registered.warnings
+        self._fetches: tuple[FetchStatus, ...] = registered.fetches
         self._problems: frozenset[str] = frozenset()
 
     def news(self, reading: HeartbeatFacts) -> HeartbeatFacts:
@@ -47,6 +49,7 @@ class Beats:
             engine_installs=(
                 None if reading.engine_installs == self._installs else reading.engine_installs
             ),
+            fetches=None if reading.fetches == self._fetches else reading.fetches,
             new_problems=tuple(p for p in reading.new_problems if p not in self._problems),
         )
 
@@ -58,6 +61,8 @@ class Beats:
             self._engine_versions = dict(beat.engine_versions)
         if beat.engine_installs is not None:
             self._installs = beat.engine_installs
+        if beat.fetches is not None:
+            self._fetches = beat.fetches
         if beat.gpus is not None:
             self._gpus = _lasting(beat.gpus)
         if beat.fabrics is not None:

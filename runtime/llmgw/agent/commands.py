@@ -12,6 +12,7 @@ from typing import Any
 
 from llmgw.agent.node_ports import NodeUpkeep, ShardOrders
 from llmgw.agent.outbox import Outbox
+from llmgw.domain import weights
 from llmgw.domain.deeds import Deed, OrderReply
 from llmgw.domain.replicas import ShardReport, ShardState
 from llmgw.errors import LlmgwError, Standby, Unknown, Unsupported
@@ -28,6 +29,7 @@ _SUBJECTS: Mapping[str, Callable[[Any], Sequence[str]]] = {
     "drain": lambda order: (order.shard_id,),
     "remove_weights": lambda order: tuple(order.paths),
     "check_engine": lambda order: (order.engine,),
+    "fetch_weights": lambda order: tuple(map(weights.shown, order.sources)),
     "provision": lambda order: tuple(f"{one.engine} {one.version}" for one in order.engines),
 }
 """What each order is about; an answer to a question carries its refusal itself."""
@@ -76,6 +78,7 @@ class Commands:
             "remove_weights": self._remove_weights,
             "provision": self._provision,
             "check_engine": self._check_engine,
+            "fetch_weights": self._fetch_weights,
             "logs": self._send_logs,
             "ack": self._hear_refusal,
         }
@@ -133,13 +136,23 @@ class Commands:
         answer = self._answering("check_engine", order)
         self._caretaker().check_engine(order.engine, on_done=answer)
 
+    def _fetch_weights(self, order: pb.FetchWeights) -> None:
+        self._terms.check(order.term)
+        self._caretaker().fetch_weights(
+            tuple(order.sources),
+            is_cancelled=order.cancel,
+            on_done=self._answering("fetch_weights", order),
+        )
+
     def _caretaker(self) -> NodeUpkeep:
         if self._upkeep is None:
             raise Unsupported("this node has no files and no engines of its own")
         return self._upkeep
 
     def _answering(
-        self, kind: str, order: pb.RemoveWeights | pb.Provision | pb.CheckEngine
+        self,
+        kind: str,
+        order: pb.RemoveWeights | pb.Provision | pb.CheckEngine | pb.FetchWeights,
     ) -> Callable[[tuple[Deed, ...]], None]:
         return functools.partial(self._answer, kind, order.request_id)
 

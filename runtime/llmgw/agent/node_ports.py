@@ -47,6 +47,16 @@ class NodeUpkeep(Protocol):
         """Remove downloads; each is judged here."""
         ...
 
+    def fetch_weights(
+        self,
+        sources: Sequence[str],
+        *,
+        is_cancelled: bool,
+        on_done: Callable[[tuple[Deed, ...]], None],
+    ) -> None:
+        """Fetch weights ahead of whatever will start with them, or no longer."""
+        ...
+
     def provision(
         self, wants: Sequence[EngineWant], *, on_done: Callable[[tuple[Deed, ...]], None]
     ) -> None:

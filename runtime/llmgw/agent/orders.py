@@ -23,6 +23,7 @@ from llmgw.agent.supervisor.supervisor import Supervisor
 from llmgw.agent.weights.fetching import Weights
 from llmgw.config import secrets
 from llmgw.config.settings import AgentSettings
+from llmgw.domain.fetch_status import FetchStatus
 from llmgw.domain.nodes import Gpu
 from llmgw.domain.replicas import RunningShard, ShardReport, ShardSpec, ShardState
 from llmgw.domain.work import ShardWork
@@ -145,6 +146,18 @@ class Orders:
         unended = self._supervisor.unended()
         sources = {one.spec.shard_id: one.spec.profile.model_path for one in unended}
         return await self._weights.remove(path, sources_by_shard=sources)
+
+    async def fetch_ahead(self, source: str) -> FetchStatus:
+        """Have weights fetched before a shard needs them; ``Invalid`` for what is not fetched."""
+        return await self._weights.provision(source)
+
+    def call_off(self, source: str) -> bool:
+        """No longer fetch weights ahead; whether they were. A shard that waits goes on waiting."""
+        return self._weights.cancel(source)
+
+    def fetches(self) -> tuple[FetchStatus, ...]:
+        """Every download under way, for a shard or ahead of one, and those that failed."""
+        return self._weights.status()
 
     def log_sources(self) -> tuple[str, ...]:
         """``agent`` and every shard of which there is output."""

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from llmgw.agent.node_ports import Facts
+from llmgw.domain.fetch_status import FetchStatus
 from llmgw.domain.nodes import HeartbeatFacts, NodeFacts
 from llmgw.domain.work import ShardWork
 from llmgw.errors import LlmgwError
@@ -21,10 +22,14 @@ _NOTHING = HeartbeatFacts()
 
 
 class Workers(Protocol):
-    """Says what the shards of this node have done."""
+    """Says what the shards of this node have done, and what is fetched for them."""
 
     async def work(self) -> tuple[ShardWork, ...]:
         """Of each live shard what it has used so far."""
+        ...
+
+    def fetches(self) -> tuple[FetchStatus, ...]:
+        """Downloads under way, and those that failed."""
         ...
 
 
@@ -44,12 +49,12 @@ class Readings:
 
     async def facts(self) -> NodeFacts:
         """See ``Facts``."""
-        return await self._facts.facts()
+        return replace(await self._facts.facts(), fetches=self._workers.fetches())
 
     async def refresh(self) -> HeartbeatFacts:
         """See ``Facts``; what the machine says too late is in the next one."""
         beat, work = await asyncio.gather(self._of_machine(), self._workers.work())
-        return replace(beat, shard_work=work)
+        return replace(beat, shard_work=work, fetches=self._workers.fetches())
 
     async def close(self) -> None:
         """End what still looks at the machine."""

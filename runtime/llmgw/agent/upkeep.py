@@ -1,4 +1,4 @@
-"""Carries out orders about the node itself: downloads that go, engines that come or are checked.
+"""Carries out orders about the node itself: downloads that come or go, engines that do.
 
 ``commands`` calls it and never waits; each order may come twice. Every thing ordered is answered
 with what became of it, and an installation that fails later is answered once more.
@@ -7,9 +7,12 @@ with what became of it, and an installation that fails later is answered once mo
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Protocol
 
+from llmgw.domain import weights
 from llmgw.domain.deeds import Deed, EngineWant
 from llmgw.domain.engine_checks import EngineCheck, ProgramCheck
+from llmgw.domain.fetch_status import FetchState, FetchStatus
 from llmgw.domain.nodes import EngineInstall, InstallState
 from llmgw.errors import LlmgwError
 from llmgw.kit import logs
@@ -26,22 +29,38 @@ OnDone = Callable[[tuple[Deed, ...]], None]
 _log = logs.get(__name__)
 
 
+class Shelf(Protocol):
+    """The node's downloads; orders fit."""
+
+    async def remove_download(self, path: str) -> bool:
+        """Remove one that nobody uses; whether it was there. ``Conflict``, ``Denied``."""
+        ...
+
+    async def fetch_ahead(self, source: str) -> FetchStatus:
+        """Have a source fetched, whoever needs it later; ``Invalid`` for what is not fetched."""
+        ...
+
+    def call_off(self, source: str) -> bool:
+        """No longer fetch it ahead; whether it was."""
+        ...
+
+
 class Upkeep:
     """The node's own orders; fits the session's ``NodeUpkeep``."""
 
     def __init__(
         self,
         *,
-        remove: Callable[[str], Awaitable[bool]],
+        shelf: Shelf,
         install: Callable[[EngineWant], EngineInstall],
         check: Callable[[str], EngineCheck],
         own_programs: Collection[str],
     ) -> None:
-        """``remove`` takes a download away and says whether it was there; the others may block.
+        """``shelf`` has the downloads; ``install`` and ``check`` may block.
 
         ``own_programs`` are engines whose program the settings name: those are left alone.
         """
-        self._remove = remove
+        self._shelf = shelf
         self._install = install
         self._check = check
         self._own_programs = frozenset(own_programs)
@@ -52,7 +71,12 @@ class Upkeep:
 
     def remove_weights(self, paths: Sequence[str], *, on_done: OnDone) -> None:
         """Remove each download that may go; one that stays is answered with the reason."""
-        self._tasks.spawn("remove weights", self._remove_all(tuple(paths), on_done))
+        self._tasks.spawn("remove weights", self._about_all(tuple(paths), self._removed, on_done))
+
+    def fetch_weights(self, sources: Sequence[str], *, is_cancelled: bool, on_done: OnDone) -> None:
+        """Fetch weights ahead, or no longer; heartbeats tell how far each is, and how it ended."""
+        deed = self._called_off if is_cancelled else self._fetched_ahead
+        self._tasks.spawn("fetch weights", self._about_all(tuple(sources), deed, on_done))
 
     def provision(self, wants: Sequence[EngineWant], *, on_done: OnDone) -> None:
         """Install each engine; what is under way already is only answered again."""
@@ -66,12 +90,35 @@ class Upkeep:
         """End what is under way; an installation that is cut off says so on the disk."""
         await self._tasks.close()
 
-    async def _remove_all(self, paths: tuple[str, ...], on_done: OnDone) -> None:
-        on_done(tuple([await self._removed(path) for path in paths]))
+    async def _about_all(
+        self, subjects: tuple[str, ...], deed: Callable[[str], Awaitable[Deed]], on_done: OnDone
+    ) -> None:
+        on_done(tuple([await deed(subject) for subject in subjects]))
+
+    async def _fetched_ahead(self, source: str) -> Deed:
+        shown = weights.shown(source)
+        try:
+            stands = await self._shelf.fetch_ahead(source)
+        except LlmgwError as error:
+            _log.warning("fetch_refused", source=shown, reason=error.message)
+            return Deed(shown, is_done=False, detail=error.message)
+        is_here = stands.state is FetchState.PRESENT
+        said = "it is here" if is_here else "it is being fetched; heartbeats tell how far"
+        return Deed(shown, is_done=True, detail=said)
+
+    async def _called_off(self, source: str) -> Deed:
+        shown = weights.shown(source)
+        try:
+            was_ordered = self._shelf.call_off(source)
+        except LlmgwError as error:
+            return Deed(shown, is_done=False, detail=error.message)
+        if not was_ordered:
+            return Deed(shown, is_done=False, detail="nobody has ordered it, or it has ended")
+        return Deed(shown, is_done=True, detail="what came is kept; shards that wait go on")
 
     async def _removed(self, path: str) -> Deed:
         try:
-            was_there = await self._remove(path)
+            was_there = await self._shelf.remove_download(path)
         except LlmgwError as error:
             _log.warning("weights_kept", path=path, reason=error.message)
             return Deed(path, is_done=False, detail=error.message)

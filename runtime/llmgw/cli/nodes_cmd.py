@@ -9,6 +9,7 @@ import click
 from llmgw.cli import figures
 from llmgw.cli.asking import Asking, asks
 from llmgw.cli.screens import Column, Row
+from llmgw.domain.fetch_status import FetchState, FetchStatus
 from llmgw.domain.nodes import EngineInstall, InstallState
 from llmgw.domain.views import GpuUse, GpuView, NodeView
 
@@ -25,6 +26,12 @@ _COLUMNS = (
     Column("ENGINES"),
     Column("RUNNING"),
 )
+_WIDE = (
+    Column("ADDRESS", is_whole=True),
+    Column("AGENT"),
+    Column("DRIVER"),
+    Column("LABELS", is_whole=True),
+)
 
 
 @click.command()
@@ -33,19 +40,21 @@ _COLUMNS = (
 @click.option("--fabric", help="Only nodes on this fabric.")
 @click.option("--gpu-class", help="Only nodes with a card of this class.")
 @click.option("--engine", help="Only nodes that have this engine.")
+@click.option("--wide", "is_wide", is_flag=True, help="Address, agent, driver and labels too.")
 @asks
-def nodes(asking: Asking, **filters: str | None) -> None:
+def nodes(asking: Asking, *, is_wide: bool, **filters: str | None) -> None:
     """List the machines. GPUS counts free, used and unhealthy cards of each class.
 
     \b
     llmgw ctl nodes
-    llmgw ctl nodes --gpu-class h100-80g --state ready
+    llmgw ctl nodes --gpu-class h100-80g --state ready --wide
     """  # noqa: D301 - click reads \b
     answer = asking.client.nodes(**filters)
     if asking.is_json:
         asking.screen.document(answer.document)
         return
-    asking.screen.table(_COLUMNS, [_row(node) for node in answer.value])
+    columns = (*_COLUMNS, *_WIDE) if is_wide else _COLUMNS
+    asking.screen.table(columns, [_row(node, is_wide=is_wide) for node in answer.value])
     if not answer.value:
         asking.screen.line("no nodes" if any(filters.values()) else _NO_NODES)
 
@@ -53,7 +62,13 @@ def nodes(asking: Asking, **filters: str | None) -> None:
 _NO_NODES = "no node has registered yet: start 'llmgw agent' on one"
 
 
-def _row(node: NodeView) -> Row:
+def _row(node: NodeView, *, is_wide: bool) -> Row:
+    wide = (
+        node.mgmt_addr or None,
+        node.agent_version or None,
+        node.host.nvidia_driver or None,
+        figures.listed([f"{key}={value}" for key, value in sorted(node.labels.items())]),
+    )
     return Row(
         cells=(
             node.node_id,
@@ -65,6 +80,7 @@ def _row(node: NodeView) -> Row:
             figures.listed([f.name for f in node.fabrics]),
             _engines(node),
             figures.listed(node.replica_ids),
+            *(wide if is_wide else ()),
         ),
         under=_remarks(node),
     )
@@ -103,6 +119,7 @@ def _engines(node: NodeView) -> str | None:
 def _remarks(node: NodeView) -> list[str]:
     remarks = [_problem(gpu) for gpu in node.gpus if gpu.problems]
     remarks += [line for install in node.engine_installs if (line := _install(install))]
+    remarks += [_fetch(fetch) for fetch in node.fetches]
     remarks += [*node.fabric_problems, *node.warnings]
     if node.flag_reason:
         remarks.append(f"{node.state}: {node.flag_reason}")
@@ -119,6 +136,13 @@ def _install(install: EngineInstall) -> str:
     if install.state is not InstallState.READY:
         return f"{what} is {install.state}: {install.detail}"
     return f"{what}: {install.warning}" if install.warning else ""
+
+
+def _fetch(fetch: FetchStatus) -> str:
+    if fetch.state is FetchState.FAILED:
+        return f"could not fetch {fetch.name}: {fetch.error}"
+    came = figures.part_of(fetch.done_bytes, fetch.total_bytes) or figures.size(fetch.done_bytes)
+    return f"fetches {fetch.name}: {came}"
 
 
 def _problem(gpu: GpuView) -> str:

@@ -1,4 +1,4 @@
-"""``llmgw ctl weights``: downloads on nodes that no model names, and their removal."""
+"""``llmgw ctl weights``: downloads on nodes: what is on its way, and what no model names."""
 
 from __future__ import annotations
 
@@ -8,8 +8,17 @@ from llmgw.cli import figures
 from llmgw.cli.asking import Asking, asks
 from llmgw.cli.failures import ExitCode
 from llmgw.cli.screens import Column, Row
-from llmgw.domain.views import OrphanView, RemovalView
+from llmgw.domain.views import FetchView, OrphanView, RemovalView
 
+_FETCHES = (
+    Column("NODE", is_whole=True),
+    Column("STATE"),
+    Column("CAME"),
+    Column("RATE"),
+    Column("LEFT"),
+    Column("MODEL"),
+    Column("SOURCE", is_whole=True),
+)
 _ORPHANS = (
     Column("NODE", is_whole=True),
     Column("SIZE"),
@@ -25,10 +34,10 @@ _REMOVALS = (Column("NODE", is_whole=True), Column("REMOVED"), Column("PATH", is
 @asks
 @click.pass_context
 def weights(ctx: click.Context, asking: Asking, *, node: str | None, collect: bool) -> None:
-    """List downloads that no model of the catalog names.
+    """List downloads that are on their way, and those that no model of the catalog names.
 
-    With --collect each node is asked to remove its own; it keeps what its shards use. Exit code 5
-    when something stays.
+    With --collect each node is asked to remove its own of the latter; it keeps what its shards use.
+    Exit code 5 when something stays.
 
     \b
     llmgw ctl weights
@@ -37,12 +46,15 @@ def weights(ctx: click.Context, asking: Asking, *, node: str | None, collect: bo
     if collect:
         _collect(ctx, asking, node=node)
         return
-    answer = asking.client.orphans(node=node)
+    answer = asking.client.downloads(node=node)
     if asking.is_json:
         asking.screen.document(answer.document)
         return
-    asking.screen.table(_ORPHANS, [_orphan(one) for one in answer.value])
-    if not answer.value:
+    found = answer.value
+    if found.fetches:
+        asking.screen.table(_FETCHES, [_fetch(one) for one in found.fetches])
+    asking.screen.table(_ORPHANS, [_orphan(one) for one in found.orphans])
+    if not found.orphans:
         asking.screen.line("every download is named by a model")
 
 
@@ -56,6 +68,16 @@ def _collect(ctx: click.Context, asking: Asking, *, node: str | None) -> None:
             asking.screen.line("every download is named by a model, so nothing was removed")
     if not all(one.is_removed for one in answer.value):
         ctx.exit(ExitCode.REFUSED)
+
+
+def _fetch(one: FetchView) -> Row:
+    fetch = one.fetch
+    left = None if fetch.eta_s is None else f"{figures.age(fetch.eta_s)}"
+    rate = None if not fetch.bytes_per_s else f"{figures.size(int(fetch.bytes_per_s))}/s"
+    came = figures.part_of(fetch.done_bytes, fetch.total_bytes) or figures.size(fetch.done_bytes)
+    models = figures.listed(one.models)
+    under = (fetch.error,) if fetch.error else ()
+    return Row((one.node_id, str(fetch.state), came, rate, left, models, fetch.source), under=under)
 
 
 def _orphan(one: OrphanView) -> Row:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from llmgw.domain.fetch_status import FetchStatus
 from llmgw.domain.work import ShardWork
 from llmgw.errors import Unknown
 
@@ -178,6 +179,10 @@ class NodeFacts:
     port_range: tuple[int, int] | None = None
     heartbeat_s: float | None = None
     """How often its agent means to speak."""
+    launch_modes: Mapping[str, str] = field(default_factory=dict)
+    """How ranks on several nodes meet, by engine; one that is left out has one way or told none."""
+    fetches: tuple[FetchStatus, ...] = ()
+    """Downloads under way, and those that failed since its agent began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +211,7 @@ class HeartbeatFacts:
     weights: tuple[LocalWeights, ...] | None = None
     engine_versions: Mapping[str, str] | None = None
     engine_installs: tuple[EngineInstall, ...] | None = None
+    fetches: tuple[FetchStatus, ...] | None = None
     shard_work: tuple[ShardWork, ...] = ()
     """Of each live shard whose work could be measured; one that is left out says nothing."""
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from llmgw.domain.catalog import Scaling
+from llmgw.domain.fetch_status import FetchStatus
 from llmgw.domain.nodes import EngineInstall, Fabric, Host, LocalWeights, NodeTarget, Storage
 from llmgw.domain.replicas import FetchProgress, ReplicaState, ShardState
 
@@ -93,6 +94,7 @@ class NodeView:
     weights: tuple[LocalWeights, ...] = ()
     engine_versions: Mapping[str, str] | None = None
     engine_installs: tuple[EngineInstall, ...] = ()
+    fetches: tuple[FetchStatus, ...] = ()
     replica_ids: tuple[str, ...] = ()
     stray_shard_ids: tuple[str, ...] = ()
 
@@ -384,6 +386,24 @@ class OrphanView:
     path: str
     size_bytes: int
     is_shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FetchView:
+    """A download on a node that is under way or has failed, and the models whose weights it is."""
+
+    node_id: str
+    models: tuple[str, ...]
+    fetch: FetchStatus
+
+
+@dataclass(frozen=True, slots=True)
+class FetchOrderView:
+    """What a node made of the wish to have weights, or no longer; ``detail`` says more."""
+
+    node_id: str
+    is_done: bool
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,9 +56,9 @@ class Listener:
 
 
 def check_readable() -> None:
-    """Raise ``Unsupported`` where processes cannot be seen: engines could be neither kept nor ended.
+    """Raise ``Unsupported`` where processes cannot be seen; asked before an agent takes anything.
 
-    Asked before an agent takes anything.
+    Its engines could be neither kept nor ended.
     """
     try:
         boot_id()

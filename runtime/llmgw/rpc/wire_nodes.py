@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from llmgw.domain.fetch_status import FetchState, FetchStatus
 from llmgw.domain.nodes import (
     EngineInstall,
     HeartbeatFacts,
@@ -52,6 +53,8 @@ def pack_register(
         heartbeat_interval_ms=_pack_seconds(facts.heartbeat_s),
         fabric_problems=map(texts.repaired, facts.fabric_problems),
         warnings=map(texts.repaired, facts.warnings),
+        launch_modes=facts.launch_modes,
+        fetches=map(_pack_fetch, facts.fetches),
     )
     return pb.AgentMessage(register=register)
 
@@ -82,6 +85,8 @@ def unpack_facts(register: pb.Register) -> NodeFacts:
         ),
         fabric_problems=tuple(register.fabric_problems),
         warnings=tuple(register.warnings),
+        launch_modes=dict(register.launch_modes),
+        fetches=tuple(map(_unpack_fetch, register.fetches)),
     )
 
 
@@ -113,6 +118,8 @@ def pack_heartbeat(*, node_id: str, beat: HeartbeatFacts) -> pb.AgentMessage:
         fabric_problems=map(texts.repaired, beat.fabric_problems),
         warnings_changed=beat.warnings is not None,
         warnings=map(texts.repaired, beat.warnings or ()),
+        fetches_changed=beat.fetches is not None,
+        fetches=map(_pack_fetch, beat.fetches or ()),
     )
     return pb.AgentMessage(heartbeat=heartbeat)
 
@@ -139,6 +146,7 @@ def unpack_heartbeat(message: pb.Heartbeat) -> HeartbeatFacts:
         ),
         fabric_problems=tuple(message.fabric_problems),
         warnings=tuple(message.warnings) if message.warnings_changed else None,
+        fetches=tuple(map(_unpack_fetch, message.fetches)) if message.fetches_changed else None,
     )
 
 
@@ -193,6 +201,35 @@ def _unpack_install(status: pb.ProvisionStatus) -> EngineInstall:
 
 
 _INSTALL_STATES = {str(state): state for state in InstallState}
+
+
+def _pack_fetch(fetch: FetchStatus) -> pb.WeightsFetch:
+    return pb.WeightsFetch(
+        source=texts.repaired(fetch.source),
+        name=texts.repaired(fetch.name),
+        state=str(fetch.state),
+        bytes_done=fetch.done_bytes,
+        bytes_total=fetch.total_bytes,
+        bytes_per_s=fetch.bytes_per_s,
+        error=texts.repaired(fetch.error)[: texts.MAX_LINE_CHARS],
+        ordered=fetch.is_ordered,
+    )
+
+
+def _unpack_fetch(fetch: pb.WeightsFetch) -> FetchStatus:
+    return FetchStatus(
+        source=fetch.source,
+        name=fetch.name,
+        state=_FETCH_STATES.get(fetch.state, FetchState.FETCHING),
+        done_bytes=fetch.bytes_done,
+        total_bytes=fetch.bytes_total if fetch.HasField("bytes_total") else None,
+        bytes_per_s=fetch.bytes_per_s if fetch.HasField("bytes_per_s") else None,
+        error=fetch.error,
+        is_ordered=fetch.ordered,
+    )
+
+
+_FETCH_STATES = {str(state): state for state in FetchState}
 
 
 def _pack_work(work: ShardWork) -> pb.ShardWork:

@@ -27,6 +27,14 @@ def unpack_provision(order: pb.Provision) -> tuple[EngineWant, ...]:
     return tuple(EngineWant(engine=want.engine, version=want.version) for want in order.engines)
 
 
+def pack_fetch_weights(
+    sources: Iterable[str], *, is_cancelled: bool, request_id: str, term: int
+) -> pb.ControlMessage:
+    """The wish that weights are there before they are needed, or that they need not be."""
+    order = pb.FetchWeights(sources=sources, cancel=is_cancelled, request_id=request_id, term=term)
+    return pb.ControlMessage(fetch_weights=order)
+
+
 def pack_check_engine(engine: str, *, request_id: str, term: int) -> pb.ControlMessage:
     """The question whether an engine takes the options that its driver uses."""
     order = pb.CheckEngine(engine=engine, request_id=request_id, term=term)

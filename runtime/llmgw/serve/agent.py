@@ -62,7 +62,7 @@ class Agent:
             ring=ring,
         )
         self._upkeep = Upkeep(
-            remove=self._orders.remove_download,
+            shelf=self._orders,
             install=engine_orders.installer(self.settings, environ=environ),
             check=engine_orders.checker(self.settings, environ=environ),
             own_programs=stocktaking.named_programs(self.settings.engines),

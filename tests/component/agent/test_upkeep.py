@@ -11,12 +11,14 @@ from llmgw.config.settings import AgentSettings
 from llmgw.domain import weights
 from llmgw.domain.deeds import EngineWant
 from llmgw.domain.engine_checks import EngineCheck, ProgramCheck
+from llmgw.domain.fetch_status import FetchState
 from llmgw.domain.nodes import EngineInstall, InstallState
 from llmgw.domain.replicas import ShardState
 from llmgw.errors import AlreadyHeld, EngineFailed
 from llmgw.serve import engine_orders
 from tests.fakes.agents import parts, spec
 from tests.fakes.engines import free_port
+from tests.fakes.file_server import origin
 from tests.fakes.waiting import eventually
 
 SOURCE = "https://models.example/a/used.gguf"
@@ -25,7 +27,7 @@ WANT = EngineWant("llamacpp", "b10991")
 
 def upkeep(made, *, install=None, check=None):
     return Upkeep(
-        remove=made.orders.remove_download,
+        shelf=made.orders,
         install=install,
         check=check,
         own_programs=("sglang",),
@@ -172,3 +174,45 @@ async def test_an_engine_without_a_driver_is_answered_with_those_that_have_one(t
         (deed,) = await answered(upkeep(made, check=check), "llama.cpp")
     assert not deed.is_done
     assert "did you mean llamacpp?" in deed.detail
+
+
+async def ordered(made, source, *, is_cancelled=False):
+    answers = []
+    keeper = upkeep(made)
+    keeper.fetch_weights([source], is_cancelled=is_cancelled, on_done=answers.append)
+    await eventually(lambda: answers)
+    ((deed,),) = answers
+    return deed
+
+
+async def test_weights_come_ahead_of_any_shard_and_their_progress_is_told(tmp_path):
+    async with parts(tmp_path) as made, origin(b"w" * 4096) as host:
+        host.gate.clear()
+        taken = await ordered(made, host.url)
+        assert (taken.is_done, "being fetched" in taken.detail) == (True, True)
+        await eventually(lambda: [one.total_bytes for one in made.orders.fetches()] == [4096])
+        (status,) = made.orders.fetches()
+        assert (status.is_ordered, status.state) == (True, FetchState.FETCHING)
+        host.gate.set()
+        await eventually(lambda: not made.orders.fetches())
+        again = await ordered(made, host.url)
+        assert (again.is_done, again.detail) == (True, "it is here")
+        assert len(host.requests) == 1
+
+
+async def test_weights_that_are_called_off_stop_coming_and_only_once(tmp_path):
+    async with parts(tmp_path) as made, origin(b"w" * 4096) as host:
+        host.gate.clear()
+        await ordered(made, host.url)
+        assert (await ordered(made, host.url, is_cancelled=True)).is_done
+        assert made.orders.fetches() == ()
+        late = await ordered(made, host.url, is_cancelled=True)
+        assert (late.is_done, "nobody has ordered it" in late.detail) == (False, True)
+
+
+async def test_what_is_not_fetched_is_refused_with_the_reason(tmp_path):
+    async with parts(tmp_path) as made:
+        for is_cancelled in (False, True):
+            refused = await ordered(made, "/models/a.gguf", is_cancelled=is_cancelled)
+            assert not refused.is_done
+            assert "it is a path" in refused.detail

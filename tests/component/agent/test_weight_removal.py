@@ -159,25 +159,24 @@ async def test_what_another_agent_fetches_stays(shelf, folder):
 async def test_a_removal_that_was_interrupted_is_ended_at_the_next_start(shelf, folder):
     trash = fill(folder / f"{NAME}.0a1b2c3d.trash")
     assert weights_scan.scan([str(folder)]) == ()
-    assert [item.kind for item in await shelf.stock()] == [Kind.TRASH]
+    assert [item.kind for item in shelves.stock(folder)] == [Kind.TRASH]
     shelf.prepare()
     assert not trash.exists()
 
 
-async def test_what_no_source_names_is_listed_and_collected_by_order_only(shelf, folder):
+async def test_what_no_source_names_stays_until_its_removal_is_ordered(shelf, folder):
     other, third = (naming.cache_name(f"https://host/{n}.gguf") for n in "ab")
     (folder / NAME).write_bytes(b"xx")
     (folder / other).write_bytes(b"xxx")
     fill(folder / f"{third}.partial")
-    (folder / f"{third}.lock").touch()
     (folder / "operators.gguf").write_bytes(b"x")
     shelf.prepare()
-    unnamed = await shelf.unnamed([SOURCE, "/models/x.gguf", "Org/Model"])
-    assert {(item.name, item.kind, item.size_bytes) for item in unnamed} == {
-        (other, Kind.WHOLE, 3),
-        (third, Kind.PARTIAL, 1),
-    }
-    assert all(item.path.exists() for item in unnamed)
+    found = [one.path for one in weights_scan.scan([str(folder)])]
+    orphans = naming.orphans(found, [SOURCE, "/models/x.gguf", "Org/Model"])
+    assert orphans == (str(folder / other),)
+    assert (folder / other).exists()
+    assert await remove(shelf, orphans[0])
+    assert {one.name for one in folder.iterdir()} == {NAME, f"{third}.partial", "operators.gguf"}
 
 
 def test_names_of_parts_lead_to_the_name_of_the_whole():

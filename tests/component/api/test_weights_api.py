@@ -1,4 +1,4 @@
-"""Downloads that no model names, by the admin API and ``ctl``: listed, and removed when asked."""
+"""Downloads by the admin API and ``ctl``: on their way, ordered ahead, and removed when asked."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 
 from llmgw.api.application import create_app
 from llmgw.domain import weights
+from llmgw.domain.fetch_status import FetchState, FetchStatus
 from llmgw.domain.nodes import LocalWeights
 from llmgw.errors import NotConnected
 from tests.fakes.deployment import llmgw
@@ -23,6 +24,18 @@ FOLDER = Path("/var/lib/llmgw-weights")
 KEPT = str(FOLDER / weights.cache_name(NAMED))
 ORPHAN = str(FOLDER / weights.cache_name("https://models.example/gone.gguf"))
 MINE = str(FOLDER / "mine.gguf")
+COMING = (
+    FetchStatus(
+        source="https://models.example/named.gguf",
+        name=weights.cache_name(NAMED),
+        state=FetchState.FETCHING,
+        done_bytes=3 * 1024**3,
+        total_bytes=31 * 1024**3,
+        bytes_per_s=1024**3,
+        is_ordered=True,
+    ),
+    FetchStatus("https://models.example/x", "0-x", FetchState.FAILED, error="it is a page"),
+)
 
 
 @pytest.fixture
@@ -36,7 +49,10 @@ def url(downloads):
     fleet = FakeFleet()
     found = tuple(LocalWeights(path, size_bytes=7) for path in (KEPT, ORPHAN, MINE))
     first, second = fleet.node_views[:2]
-    fleet.node_views = [dataclasses.replace(one, weights=found) for one in (first, second)]
+    fleet.node_views = [
+        dataclasses.replace(first, weights=found, fetches=COMING),
+        dataclasses.replace(second, weights=found),
+    ]
     fleet.model_views = [dataclasses.replace(fleet.model_views[0], source=NAMED)]
     control = dataclasses.replace(control_of(fleet), downloads=downloads)
     with listening(create_app(readiness=FakeReadiness(), control=control)) as url:
@@ -49,9 +65,9 @@ def nodes(url):
     return [one["node_id"] for one in shown]
 
 
-def ctl(url, *words):
+def ctl(url, *words, noun="weights"):
     return subprocess.run(
-        llmgw("ctl", "--admin", url, "weights", *words), capture_output=True, text=True, check=False
+        llmgw("ctl", "--admin", url, noun, *words), capture_output=True, text=True, check=False
     )
 
 
@@ -93,3 +109,59 @@ def test_ctl_lists_and_collects_and_its_exit_code_tells_whether_something_stays(
     kept = ctl(url, "--collect")
     assert kept.returncode == 5
     assert "it is being fetched" in kept.stdout
+
+
+def test_downloads_on_their_way_are_shown_with_the_models_that_need_them(url, nodes):
+    shown = httpx.get(f"{url}/api/v1/weights").json()["fetches"]
+    assert [(one["node_id"], one["fetch"]["state"]) for one in shown] == [
+        (nodes[0], "fetching"),
+        (nodes[0], "failed"),
+    ]
+    named = httpx.get(f"{url}/api/v1/models").json()["models"][0]["name"]
+    assert [one["models"] for one in shown] == [[named], []]
+    assert (shown[0]["fetch"]["eta_s"], shown[0]["fetch"]["is_ordered"]) == (28.0, True)
+    listed = ctl(url).stdout
+    assert "3.0 of 31.0 GiB" in listed
+    assert "1.0 GiB/s" in listed
+    assert "it is a page" in listed
+    remarks = ctl(url, noun="nodes").stdout
+    assert "could not fetch 0-x: it is a page" in remarks
+    assert "3.0 of 31.0 GiB" in remarks
+
+
+def test_a_model_is_ordered_ahead_on_the_named_nodes_and_each_answers(url, nodes, downloads):
+    downloads.kept = {nodes[1]: "the filesystem is full"}
+    model = httpx.get(f"{url}/api/v1/models").json()["models"][0]["name"]
+    wanted = {"model": model, "node_ids": [*nodes, nodes[0]]}
+    answer = httpx.post(f"{url}/api/v1/weights/fetch", json=wanted).json()
+    assert answer["orders"] == [
+        {"node_id": nodes[0], "is_done": True, "detail": ""},
+        {"node_id": nodes[1], "is_done": False, "detail": "the filesystem is full"},
+    ]
+    assert sorted(downloads.asked) == sorted((node, ("fetch", NAMED)) for node in nodes)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "status"),
+    [
+        ({"model": "ghost", "node_ids": ["n"]}, 404),
+        ({"node_ids": ["ghost"]}, 404),
+        ({"node_ids": []}, 400),
+    ],
+    ids=["no-such-model", "no-such-node", "no-node"],
+)
+def test_nothing_is_ordered_ahead_for_what_is_not_there(url, downloads, wanted, status):
+    model = httpx.get(f"{url}/api/v1/models").json()["models"][0]["name"]
+    answer = httpx.post(f"{url}/api/v1/weights/fetch", json={"model": model, **wanted})
+    assert (answer.status_code, downloads.asked) == (status, [])
+
+
+def test_ctl_orders_ahead_and_calls_off_and_its_exit_code_tells_of_refusals(url, nodes, downloads):
+    model = httpx.get(f"{url}/api/v1/models").json()["models"][0]["name"]
+    done = ctl(url, model, "--node", nodes[0], noun="fetch")
+    assert (done.returncode, downloads.asked) == (0, [(nodes[0], ("fetch", NAMED))])
+    downloads.kept = {nodes[1]: "nobody has ordered it"}
+    off = ctl(url, model, "--node", nodes[1], "--cancel", noun="fetch")
+    assert off.returncode == 5
+    assert "nobody has ordered it" in off.stdout
+    assert downloads.asked[-1] == (nodes[1], ("call off", NAMED))

@@ -48,6 +48,26 @@ async def test_engines_are_ordered_by_version(plane, agent):
     assert agent.upkeep.asked == [("provision", wants)]
 
 
+@pytest.mark.parametrize(("is_cancelled", "word"), [(False, "fetch"), (True, "call off")])
+async def test_weights_are_ordered_ahead_and_called_off(plane, agent, is_cancelled, word):
+    sources = ("hf:org/model", "https://host/refused.gguf")
+    agent.upkeep.kept = {sources[1]: "it has no weights_dir"}
+    deeds = await plane.dispatcher.fetch_weights("node01", sources, is_cancelled=is_cancelled)
+    assert deeds == (
+        Deed(sources[0], is_done=True),
+        Deed(sources[1], is_done=False, detail="it has no weights_dir"),
+    )
+    assert agent.upkeep.asked == [(word, sources)]
+
+
+async def test_a_refused_fetch_tells_no_secret_of_its_source(plane, agent):
+    plane.leadership.number = 4
+    source = "https://user:pass@host/a.gguf?token=secret"
+    (deed,) = await plane.dispatcher.fetch_weights("node01", [source], is_cancelled=False)
+    assert (deed.subject, deed.is_done) == ("https://host/a.gguf", False)
+    assert agent.upkeep.asked == []
+
+
 async def test_an_engine_is_checked_where_it_is_and_each_program_answered_for(plane, agent):
     deeds = await plane.dispatcher.check_engine(node_id="node01", engine="sim")
     assert deeds == (Deed("sim --help", is_done=True, detail="5 options"),)

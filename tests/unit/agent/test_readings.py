@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from llmgw.agent.readings import Readings
+from llmgw.domain.fetch_status import FetchState, FetchStatus
 from llmgw.domain.nodes import HeartbeatFacts
 from llmgw.domain.work import ShardWork
 from llmgw.errors import DiscoveryFailed
 from tests.fakes.agent_parts import FakeFacts
 
 WORK = (ShardWork("demo-1.0", cpu_time_s=1.5),)
+FETCHES = (FetchStatus("hf:org/model", "0123-model", FetchState.FETCHING, done_bytes=5),)
+BESIDE = {"shard_work": WORK, "fetches": FETCHES}
 
 
 class FakeWorkers:
     async def work(self):
         return WORK
+
+    def fetches(self):
+        return FETCHES
 
 
 class SlowFacts:
@@ -38,16 +45,17 @@ async def test_a_heartbeat_tells_what_shards_have_done_beside_what_the_machine_s
     readings = Readings(facts, workers=FakeWorkers(), patience_s=10)
     beat = await readings.refresh()
     assert (beat.shard_work, beat.storage) == (WORK, facts.reading.storage)
-    assert await readings.facts() == facts.node
+    assert beat.fetches == FETCHES
+    assert await readings.facts() == replace(facts.node, fetches=FETCHES)
 
 
 async def test_a_machine_that_answers_late_keeps_no_work_back_and_is_heard_in_the_next_beat():
     machine = SlowFacts()
     readings = Readings(machine, workers=FakeWorkers(), patience_s=0.01)
     for _ in range(2):
-        assert await readings.refresh() == HeartbeatFacts(shard_work=WORK)
+        assert await readings.refresh() == HeartbeatFacts(**BESIDE)
     machine.may_answer.set()
-    assert await readings.refresh() == HeartbeatFacts(shard_work=WORK, memory_total_mb=7)
+    assert await readings.refresh() == HeartbeatFacts(**BESIDE, memory_total_mb=7)
     assert machine.asked == 1
 
 
@@ -57,7 +65,7 @@ async def test_a_machine_that_cannot_be_read_keeps_no_work_back():
             raise DiscoveryFailed("no sensors")
 
     readings = Readings(Broken(), workers=FakeWorkers(), patience_s=10)
-    assert await readings.refresh() == HeartbeatFacts(shard_work=WORK)
+    assert await readings.refresh() == HeartbeatFacts(**BESIDE)
 
 
 async def test_closed_readings_leave_no_look_behind():

@@ -7,6 +7,7 @@ import math
 import pytest
 
 from llmgw.control.agents import credible
+from llmgw.domain.fetch_status import FetchState, FetchStatus
 from llmgw.domain.nodes import HeartbeatFacts
 from llmgw.domain.replicas import FetchProgress, ShardReport, ShardState
 from llmgw.errors import Invalid
@@ -66,6 +67,14 @@ def test_a_card_that_is_listed_twice_is_refused_whenever_it_is_told():
         credible.check_facts(clusters.facts("n1", gpus=TWICE))
     with pytest.raises(Invalid, match="a heartbeat of node 'n1'"):
         credible.check_beat(HeartbeatFacts(gpus=TWICE), node_id="n1")
+
+
+def test_a_download_at_a_rate_that_is_no_number_is_refused_whenever_it_is_told():
+    odd = (FetchStatus("hf:a/b", "0-b", FetchState.FETCHING, bytes_per_s=float("nan")),)
+    with pytest.raises(Invalid, match="the rate of a download is no number"):
+        credible.check_facts(clusters.facts("n1", fetches=odd))
+    with pytest.raises(Invalid, match="a heartbeat of node 'n1'"):
+        credible.check_beat(HeartbeatFacts(fetches=odd), node_id="n1")
 
 
 def test_a_beat_that_says_nothing_of_cards_is_believed():

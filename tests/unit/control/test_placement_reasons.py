@@ -251,6 +251,44 @@ def test_ports_of_strays_are_not_handed_out_and_are_counted():
     assert "1 held by engines" in refused.reason
 
 
+def by(mode):
+    return {"launch_modes": {"vllm": mode}} if mode else {}
+
+
+@pytest.mark.parametrize(
+    ("modes", "names"),
+    [
+        (("ray", "mp", "ray"), ["n1", "n3"]),
+        (("ray", "mp", "mp"), ["n2", "n3"]),
+        (("ray", "", "mp"), ["n2", "n3"]),
+        (("", "", ""), ["n1", "n2"]),
+    ],
+    ids=["two-by-ray", "two-by-mp", "one-did-not-say", "none-said"],
+)
+def test_nodes_of_one_replica_start_its_ranks_in_one_way(modes, names):
+    nodes = (
+        clusters.node(f"n{i}", gpus=4, fabrics=["ib"], **by(mode))
+        for i, mode in enumerate(modes, start=1)
+    )
+    where = planning.space(clusters.cluster(*nodes), now=NOW, bounds=Bounds())
+    model = clusters.model("m", clusters.wide_profile())
+    placed = planning.plan(where, model, failures=None).placement
+    assert [slot.node_id for slot in placed.slots] == names
+
+
+def test_nodes_that_start_ranks_in_two_ways_are_refused_with_both():
+    on = clusters.cluster(
+        clusters.node("n1", gpus=4, fabrics=["ib"], **by("ray")),
+        clusters.node("n2", gpus=4, fabrics=["ib"], **by("mp")),
+    )
+    refused = refusal(on, clusters.wide_profile())
+    assert refused.check == "fabric_size"
+    assert "2 such nodes of one fabric are needed and ib by mp has 1, ib by ray has 1" in (
+        refused.reason
+    )
+    assert refusal(on, replace(clusters.wide_profile(), engine="sim")) is None, "it has one way"
+
+
 def test_a_row_of_ports_that_is_broken_is_no_row():
     splits = clusters.wide_profile()
     splits = replace(splits, engine="sglang", args=("--enable-dp-attention", "--dp-size=8"))

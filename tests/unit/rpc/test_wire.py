@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from llmgw.domain.fetch_status import FetchState, FetchStatus
 from llmgw.domain.nodes import (
     EngineInstall,
     Fabric,
@@ -101,6 +102,18 @@ INSTALLS = st.builds(
     detail=TEXT,
     warning=TEXT,
 )
+STATUSES = st.builds(
+    FetchStatus,
+    source=TEXT,
+    name=TEXT,
+    state=st.sampled_from(FetchState),
+    path=st.just(""),  # of no use elsewhere
+    done_bytes=INT64,
+    total_bytes=maybe(INT64),
+    bytes_per_s=maybe(st.floats(0, 1e12)),
+    error=TEXT,
+    is_ordered=st.booleans(),
+)
 FACTS = st.builds(
     NodeFacts,
     node_id=TEXT,
@@ -121,6 +134,8 @@ FACTS = st.builds(
     engine_installs=some(INSTALLS),
     port_range=maybe(st.tuples(INT32, INT32)),
     heartbeat_s=maybe(st.integers(0, 10**6).map(lambda duration_ms: duration_ms / 1000)),
+    launch_modes=PAIRS,
+    fetches=some(STATUSES),
 )
 WORK = st.builds(
     ShardWork,
@@ -143,6 +158,7 @@ BEATS = st.builds(
     fabrics=maybe(some(FABRICS)),
     fabric_problems=some(TEXT),
     warnings=maybe(some(TEXT)),
+    fetches=maybe(some(STATUSES)),
 )
 RUNNING = st.builds(
     RunningShard,

@@ -164,6 +164,7 @@ class Discovery:
             engines_probed=True,
             engine_installs=self._engines.installs,
             port_range=self._settings.port_range,
+            launch_modes={"vllm": self._settings.engines.vllm.launch_mode},
         )
 
     def _is_old(self, ended_at: float) -> bool:

@@ -9,20 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from llmgw.agent.discovery import storage
 from llmgw.agent.weights import flights, shelf
-from llmgw.agent.weights.fetch_status import FetchState, FetchStatus
 from llmgw.agent.weights.flights import Flight, Ground
 from llmgw.agent.weights.headroom import Headroom
 from llmgw.agent.weights.holds import Holds
 from llmgw.agent.weights.journeys import Journey, OnProgress
 from llmgw.agent.weights.retrying import Retries
-from llmgw.agent.weights.shelf import Item
 from llmgw.config.tending import WeightsSettings
 from llmgw.domain import weights
+from llmgw.domain.fetch_status import FetchState, FetchStatus
 from llmgw.errors import Conflict, Invalid, LlmgwError, Unknown
 from llmgw.kit import logs
 from llmgw.kit.clock import Clock
@@ -124,19 +123,6 @@ class Weights:
         journey.is_provisioned = False
         self._end_if_unwanted(journey)
         return True
-
-    async def stock(self) -> tuple[Item, ...]:
-        """All that downloads made here, parts too."""
-        return () if self._folder is None else await asyncio.to_thread(shelf.stock, self._folder)
-
-    async def unnamed(self, sources: Iterable[str]) -> tuple[Item, ...]:
-        """What none of the sources names, parts too, save what is being fetched; for a person.
-
-        Nothing of it is ever removed but by ``remove``.
-        """
-        wanted = {weights.cache_name(source) for source in sources if weights.is_remote(source)}
-        wanted |= {target.name for target in self._journeys}
-        return tuple(item for item in await self.stock() if item.name not in wanted)
 
     async def remove(self, path: str, *, sources_by_shard: Mapping[str, str]) -> bool:
         """Remove a download or the part of one, by path or name; false when it was not there.

@@ -15,13 +15,13 @@ import httpx
 
 from llmgw.agent.weights import headroom, holds, hub, lookups, shelf
 from llmgw.agent.weights.deliveries import Courier
-from llmgw.agent.weights.fetch_status import FetchState
 from llmgw.agent.weights.headroom import Headroom
 from llmgw.agent.weights.holds import Hold, Holds
 from llmgw.agent.weights.remote_files import RemoteSet
 from llmgw.agent.weights.retrying import Retries
 from llmgw.agent.weights.sets import Delivery
 from llmgw.domain import weights
+from llmgw.domain.fetch_status import FetchState
 from llmgw.errors import AlreadyHeld, DeadlinePassed, Exhausted, Internal, Invalid, LlmgwError
 from llmgw.kit import logs, offloading
 from llmgw.kit.clock import Clock

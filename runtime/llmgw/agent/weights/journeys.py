@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from llmgw.agent.weights.fetch_status import FetchState, FetchStatus
 from llmgw.agent.weights.paces import Pace
 from llmgw.domain import weights
+from llmgw.domain.fetch_status import FetchState, FetchStatus
 from llmgw.domain.replicas import FetchProgress
 from llmgw.errors import LlmgwError
 
@@ -71,7 +71,7 @@ class Journey:
             done_bytes=now.done_bytes,
             total_bytes=now.total_bytes,
             bytes_per_s=now.bytes_per_s,
-            eta_s=now.eta_s,
+            is_ordered=self.is_provisioned,
         )
 
     def failed(self, error: LlmgwError) -> FetchStatus:
@@ -83,6 +83,7 @@ class Journey:
             done_bytes=self._done_bytes,
             total_bytes=self._total_bytes,
             error=error.message,
+            is_ordered=self.is_provisioned,
         )
 
     def _progress(self) -> FetchProgress:

@@ -1,6 +1,6 @@
-"""``/weights``: downloads that no model of the catalog names, and their removal.
+"""``/weights``: downloads on nodes: what is on its way, what is wanted ahead, what may go.
 
-A node decides for each path; one that its shards use, or that no agent fetched, stays.
+A node decides for each path that may go; one that its shards use, or that no agent fetched, stays.
 """
 
 from __future__ import annotations
@@ -13,19 +13,47 @@ from fastapi import APIRouter
 from llmgw.api.acting import Acting
 from llmgw.api.deps import Downloads, Fleet
 from llmgw.api.ports import FleetViews, NodeDownloads
-from llmgw.api.schemas.weight import CollectIn, OrphansOut, RemovalsOut
+from llmgw.api.schemas.weight import (
+    CollectIn,
+    DownloadsOut,
+    FetchIn,
+    FetchOrdersOut,
+    RemovalsOut,
+)
 from llmgw.domain import weights
 from llmgw.domain.nodes import never_registered
-from llmgw.domain.views import NodeView, OrphanView, RemovalView
-from llmgw.errors import LlmgwError
+from llmgw.domain.views import (
+    FetchOrderView,
+    FetchView,
+    NodeView,
+    OrphanView,
+    RemovalView,
+)
+from llmgw.errors import Conflict, LlmgwError, Unknown
 
 router = APIRouter(tags=["weights"])
 
 
 @router.get("/weights")
-async def orphans(fleet: Fleet, node: str | None = None) -> OrphansOut:
-    """Every download that no model names; ``node`` narrows the list."""
-    return OrphansOut.model_validate({"orphans": _orphans(fleet, node_id=node)})
+async def downloads(fleet: Fleet, node: str | None = None) -> DownloadsOut:
+    """Downloads that no model names, and those under way; ``node`` narrows the lists."""
+    shown = {"orphans": _orphans(fleet, node_id=node), "fetches": _fetches(fleet, node_id=node)}
+    return DownloadsOut.model_validate(shown)
+
+
+@router.post("/weights/fetch")
+async def fetch(fleet: Fleet, downloads: Downloads, act: Acting, wanted: FetchIn) -> FetchOrdersOut:
+    """Have nodes fetch a model's weights ahead of its start, or no longer."""
+    act.action, act.target = "weights.fetch", wanted.model
+    act.after = {"nodes": list(wanted.node_ids), "is_cancelled": wanted.is_cancelled}
+    source = _source_of(fleet, wanted.model)
+    node_ids = tuple(dict.fromkeys(wanted.node_ids))
+    known = {node.node_id for node in fleet.nodes()}
+    for node_id in node_ids:
+        if node_id not in known:
+            raise never_registered(node_id)
+    asked = (_fetch_order(downloads, node_id, source, wanted) for node_id in node_ids)
+    return FetchOrdersOut.model_validate({"orders": await asyncio.gather(*asked)})
 
 
 @router.post("/weights/collect")
@@ -43,10 +71,50 @@ async def collect(
     return RemovalsOut.model_validate({"removals": removals})
 
 
-def _orphans(fleet: FleetViews, *, node_id: str | None) -> list[OrphanView]:
+def _nodes(fleet: FleetViews, *, node_id: str | None) -> list[NodeView]:
     nodes = [node for node in fleet.nodes() if node_id in {None, node.node_id}]
     if node_id is not None and not nodes:
         raise never_registered(node_id)
+    return nodes
+
+
+def _fetches(fleet: FleetViews, *, node_id: str | None) -> list[FetchView]:
+    models_by_name: dict[str, list[str]] = {}
+    for model in fleet.models():
+        if weights.is_remote(model.source):
+            models_by_name.setdefault(weights.cache_name(model.source), []).append(model.name)
+    return [
+        FetchView(node.node_id, tuple(models_by_name.get(fetch.name, ())), fetch)
+        for node in _nodes(fleet, node_id=node_id)
+        for fetch in node.fetches
+    ]
+
+
+def _source_of(fleet: FleetViews, name: str) -> str:
+    """The source of a model; ``Unknown``, or ``Conflict`` for one that no node fetches."""
+    found = next((m for m in fleet.models() if name == m.name or name in m.aliases), None)
+    if found is None:
+        raise Unknown(f"the catalog has no model {name!r}")
+    if not weights.is_remote(found.source):
+        raise Conflict(
+            f"no node fetches {found.source}, the source of {found.name}: it is a path, or a name "
+            "for the engine"
+        )
+    return found.source
+
+
+async def _fetch_order(
+    downloads: NodeDownloads, node_id: str, source: str, wanted: FetchIn
+) -> FetchOrderView:
+    try:
+        (deed,) = await downloads.fetch_weights(node_id, [source], is_cancelled=wanted.is_cancelled)
+    except LlmgwError as error:
+        return FetchOrderView(node_id, is_done=False, detail=error.message)
+    return FetchOrderView(node_id, is_done=deed.is_done, detail=deed.detail)
+
+
+def _orphans(fleet: FleetViews, *, node_id: str | None) -> list[OrphanView]:
+    nodes = _nodes(fleet, node_id=node_id)
     # All of the catalog, or the weights of a model that is left out would count as nobody's.
     sources = [model.source for model in fleet.models()]
     return [orphan for node in nodes for orphan in _orphans_of(node, sources)]

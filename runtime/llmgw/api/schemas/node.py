@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from llmgw.api.schemas.from_view import FromView
+from llmgw.domain.fetch_status import FetchState
 from llmgw.domain.nodes import InstallState, NodeTarget
 from llmgw.domain.views import GpuUse
 
@@ -85,6 +86,20 @@ class EngineInstallOut(FromView):
     warning: str = Field(description="What is wrong with the machine for it, though it runs.")
 
 
+class FetchOut(FromView):
+    """A download that is under way, or that failed since the node's agent began."""
+
+    source: str = Field(description="Without secrets.")
+    name: str = Field(description="Its name in the folder of downloads.")
+    state: FetchState
+    done_bytes: int
+    total_bytes: int | None = Field(description="Null while the source gave no length.")
+    bytes_per_s: float | None
+    eta_s: float | None = Field(description="Seconds that are left; null when unknown.")
+    error: str
+    is_ordered: bool = Field(description="Somebody wants it ahead of a start.")
+
+
 class NodeOut(FromView):
     """One node: what it has, what of that is promised, and since when it is silent."""
 
@@ -120,6 +135,9 @@ class NodeOut(FromView):
     )
     engine_installs: tuple[EngineInstallOut, ...] = Field(
         description="How what `llmgw engine install` has done on the node stands."
+    )
+    fetches: tuple[FetchOut, ...] = Field(
+        description="Downloads under way, for a start or ahead of one, and those that failed."
     )
     replica_ids: tuple[str, ...]
     stray_shard_ids: tuple[str, ...] = Field(

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeVar
 
+from llmgw.domain.fetch_status import FetchStatus
 from llmgw.domain.names import SHARD_ID
 from llmgw.domain.nodes import Gpu, HeartbeatFacts, NodeFacts
 from llmgw.domain.replicas import RunningShard, ShardReport
@@ -37,13 +38,17 @@ def check_facts(facts: NodeFacts) -> None:
             *_port_range(facts.port_range),
             *_cards(facts.gpus),
             *_beat(facts.heartbeat_s),
+            *_fetches(facts.fetches),
         ],
     )
 
 
 def check_beat(beat: HeartbeatFacts, *, node_id: str) -> None:
     """Raise ``Invalid`` with all that cannot be so in a heartbeat."""
-    _refuse(f"a heartbeat of node {node_id!r}", [*_cards(beat.gpus or ())])
+    _refuse(
+        f"a heartbeat of node {node_id!r}",
+        [*_cards(beat.gpus or ()), *_fetches(beat.fetches or ())],
+    )
 
 
 def check_running(shards: Sequence[RunningShard]) -> None:
@@ -71,6 +76,11 @@ def check_report(report: ShardReport) -> None:
 def _refuse(what: str, mistakes: Sequence[str]) -> None:
     if mistakes:
         raise Invalid(f"{what} cannot be believed: {'; '.join(mistakes)}")
+
+
+def _fetches(fetches: Sequence[FetchStatus]) -> Iterable[str]:
+    if any(not math.isfinite(fetch.bytes_per_s or 0.0) for fetch in fetches):
+        yield "the rate of a download is no number"
 
 
 def _shard(shard: RunningShard) -> Iterable[str]:

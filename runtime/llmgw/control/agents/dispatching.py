@@ -68,6 +68,19 @@ class Dispatcher:
         )
         return await self._ask(node_id, message, request_id=request_id)
 
+    async def fetch_weights(
+        self, node_id: str, sources: Sequence[str], *, is_cancelled: bool
+    ) -> tuple[Deed, ...]:
+        """Ask a node to fetch weights ahead, or no longer; heartbeats tell how far it is."""
+        request_id = ids.token(8)
+        message = wire_orders.pack_fetch_weights(
+            sources,
+            is_cancelled=is_cancelled,
+            request_id=request_id,
+            term=self._leadership.term(),
+        )
+        return await self._ask(node_id, message, request_id=request_id)
+
     async def provision(self, node_id: str, wants: Sequence[EngineWant]) -> tuple[Deed, ...]:
         """Ask a node to install engines; heartbeats tell how far it is."""
         request_id = ids.token(8)

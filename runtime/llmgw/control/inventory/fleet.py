@@ -63,6 +63,7 @@ def heard(node: Node, beat: HeartbeatFacts, *, now: float) -> Node:
             engine_installs=(
                 facts.engine_installs if beat.engine_installs is None else beat.engine_installs
             ),
+            fetches=facts.fetches if beat.fetches is None else beat.fetches,
         ),
     )
 

@@ -56,6 +56,19 @@ class Need:
         return self.profile.nodes > 1
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Meeting:
+    """What the nodes of one replica must have in common to find each other."""
+
+    fabric: str
+    launch_mode: str = ""
+    """Empty for an engine that has one way to meet, and where no node has said."""
+
+    def __str__(self) -> str:
+        """As a reason names it."""
+        return f"{self.fabric} by {self.launch_mode}" if self.launch_mode else self.fabric
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """Why a node does not take a shard: the check that failed, and a sentence with its figures."""
@@ -200,6 +213,14 @@ def holds_weights(where: Site, need: Need) -> bool:
 def fabric_names(where: Site) -> Iterable[str]:
     """The fabrics over which a shard here can meet others."""
     return [fabric.name for fabric in where.node.facts.fabrics if fabric.hcas]
+
+
+def launch_mode(where: Site, need: Need) -> str:
+    """How the profile's engine meets others here; empty: it has one way, or the node has not said.
+
+    A node that has not said is kept from nobody.
+    """
+    return where.node.facts.launch_modes.get(need.profile.engine, "")
 
 
 def weights_disk(storage: tuple[Storage, ...]) -> Storage | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from llmgw.control.inventory import claims as claiming
 from llmgw.control.placement import cards, fitting, reasons, scoring, tcp_ports
-from llmgw.control.placement.fitting import Need, Refusal, Site
+from llmgw.control.placement.fitting import Meeting, Need, Refusal, Site
 from llmgw.domain.catalog import Model, Profile
 from llmgw.domain.snapshots import Bounds, Cluster, Failures
 
@@ -155,15 +155,15 @@ def _try(sites: Sequence[Site], need: Need) -> Tried:
 def _try_fabrics(
     sites: Sequence[Site], fits: Sequence[Site], refusals: Sequence[Refusal], need: Need
 ) -> Tried:
-    by_fabric = _by_fabric(fits)
-    enough = {name: found for name, found in by_fabric.items() if len(found) >= need.profile.nodes}
+    meetings = _meetings(fits, need)
+    enough = {at: found for at, found in meetings.items() if len(found) >= need.profile.nodes}
     if enough:
-        fabric, chosen = scoring.best_group(enough, need)
-        return Tried(need.profile, _placement(chosen, need, fabric=fabric), tuple(refusals))
-    counts = {name: len(found) for name, found in by_fabric.items()}
-    all_refusals = (*refusals, *(_too_small(site, counts, need) for site in fits))
+        at, chosen = scoring.best_group(enough, need)
+        return Tried(need.profile, _placement(chosen, need, fabric=at.fabric), tuple(refusals))
+    all_refusals = (*refusals, *(_too_small(site, meetings, need) for site in fits))
+    by_fabric = {name: len(found) for name, found in _by_fabric(fits).items()}
     summary = reasons.many_nodes(
-        counts,
+        by_fabric,
         {name: len(members) for name, members in _by_fabric(sites).items()},
         needed=need.profile.nodes,
         why=_closest(all_refusals),
@@ -179,8 +179,19 @@ def _by_fabric(sites: Sequence[Site]) -> Mapping[str, Sequence[Site]]:
     return by_fabric
 
 
-def _too_small(site: Site, counts: Mapping[str, int], need: Need) -> Refusal:
-    own = {name: counts[name] for name in fitting.fabric_names(site)}
+def _meetings(sites: Sequence[Site], need: Need) -> Mapping[Meeting, Sequence[Site]]:
+    """The nodes that find each other: on one fabric, and by one way of their engine."""
+    meetings: dict[Meeting, Sequence[Site]] = {}
+    for name, members in _by_fabric(sites).items():
+        modes = {site.node_id: fitting.launch_mode(site, need) for site in members}
+        for mode in sorted(set(modes.values()) - {""}) or [""]:
+            meetings[Meeting(name, mode)] = [s for s in members if modes[s.node_id] in {"", mode}]
+    return meetings
+
+
+def _too_small(site: Site, meetings: Mapping[Meeting, Sequence[Site]], need: Need) -> Refusal:
+    names = fitting.fabric_names(site)
+    own = {str(at): len(found) for at, found in meetings.items() if at.fabric in names}
     return Refusal(
         node_id=site.node_id,
         check=fitting.FABRIC_SIZE,

@@ -115,7 +115,7 @@ def no_fabric(problems: Sequence[str]) -> str:
 
 
 def too_small(fabrics: Mapping[str, int], *, needed: int) -> str:
-    """The node fits, and too few others of its fabrics do."""
+    """The node fits, and too few others of its fabrics do, or they meet in another way."""
     counts = ", ".join(f"{name} has {count}" for name, count in sorted(fabrics.items()))
     return f"it fits, but {needed} such nodes of one fabric are needed and {counts}"
 

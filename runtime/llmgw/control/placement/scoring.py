@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from llmgw.control.placement import fitting
-from llmgw.control.placement.fitting import Need, Site
+from llmgw.control.placement.fitting import Meeting, Need, Site
 
 
 def best(sites: Sequence[Site], need: Need) -> Site:
@@ -17,14 +17,16 @@ def best(sites: Sequence[Site], need: Need) -> Site:
     return min(sites, key=lambda site: _single(site, need))
 
 
-def best_group(by_fabric: Mapping[str, Sequence[Site]], need: Need) -> tuple[str, tuple[Site, ...]]:
-    """The fabric and its emptiest nodes for a replica over several; the best comes first."""
+def best_group(
+    meetings: Mapping[Meeting, Sequence[Site]], need: Need
+) -> tuple[Meeting, tuple[Site, ...]]:
+    """Where to meet, and the emptiest nodes there, for a replica over several; the best first."""
     groups = {
-        fabric: tuple(sorted(sites, key=lambda site: _member(site, need))[: need.profile.nodes])
-        for fabric, sites in by_fabric.items()
+        at: tuple(sorted(sites, key=lambda site: _member(site, need))[: need.profile.nodes])
+        for at, sites in meetings.items()
     }
-    fabric = min(groups, key=lambda f: _group(f, groups[f], len(by_fabric[f]), need))
-    return fabric, groups[fabric]
+    best_at = min(groups, key=lambda at: _group(at, groups[at], len(meetings[at]), need))
+    return best_at, groups[best_at]
 
 
 def _single(site: Site, need: Need) -> tuple[bool, int, bool, int, str]:
@@ -52,11 +54,11 @@ def _member(site: Site, need: Need) -> tuple[bool, int, int, bool, str]:
 
 
 def _group(
-    fabric: str, chosen: Sequence[Site], qualifying: int, need: Need
-) -> tuple[int, int, int, str]:
+    at: Meeting, chosen: Sequence[Site], qualifying: int, need: Need
+) -> tuple[int, int, int, Meeting]:
     holders = sum(fitting.holds_weights(site, need) for site in chosen)
-    slowest_gbps = min(_rate_gbps(site, fabric) for site in chosen)
-    return (-holders, -slowest_gbps, -(qualifying - len(chosen)), fabric)
+    slowest_gbps = min(_rate_gbps(site, at.fabric) for site in chosen)
+    return (-holders, -slowest_gbps, -(qualifying - len(chosen)), at)
 
 
 def _rate_gbps(site: Site, fabric: str) -> int:

@@ -100,6 +100,7 @@ def _node(
         weights=facts.weights,
         engine_versions=None if is_unprobed else facts.engine_versions,
         engine_installs=facts.engine_installs,
+        fetches=facts.fetches,
         replica_ids=tuple(replica_ids),
         stray_shard_ids=tuple(stray_ids),
     )

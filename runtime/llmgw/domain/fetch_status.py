@@ -1,9 +1,11 @@
-"""How a source stands on this node, as ``Weights`` tells it to orders and to people."""
+"""How a download stands on a node: the agent tells it, heartbeats carry it, people see it."""
 
 from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+
+from llmgw.domain.replicas import FetchProgress
 
 
 class FetchState(enum.StrEnum):
@@ -34,5 +36,11 @@ class FetchStatus:
     done_bytes: int = 0
     total_bytes: int | None = None
     bytes_per_s: float | None = None
-    eta_s: float | None = None
     error: str = ""
+    is_ordered: bool = False
+    """Somebody wants it here ahead of whatever will start with it."""
+
+    @property
+    def eta_s(self) -> float | None:
+        """Seconds until all has come, where that can be told."""
+        return FetchProgress(self.source, self.done_bytes, self.total_bytes, self.bytes_per_s).eta_s
