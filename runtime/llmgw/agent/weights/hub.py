@@ -8,7 +8,6 @@ sends on to the bytes (https://huggingface.co/docs/hub/api).
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +15,7 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
-from llmgw.agent.weights import digests, http_failures, listings, remote_files, selecting
+from llmgw.agent.weights import digests, listings, remote_files, selecting
 from llmgw.agent.weights.remote_files import RemoteFile, RemoteSet
 from llmgw.domain import weights
 from llmgw.errors import Invalid
@@ -57,7 +56,7 @@ async def look_up(source: str, *, client: httpx.AsyncClient, hub: Hub) -> Remote
     wanted = weights.hub_source(source)
     asked = quote(wanted.revision, safe="")
     api = f"{hub.url}/api/models/{wanted.repository}"
-    described = await _json(client, f"{api}/revision/{asked}", hub=hub)
+    described = _parsed(await listings.ask(client, f"{api}/revision/{asked}", headers=hub.headers))
     commit = described.get("sha") if isinstance(described, dict) else None
     if not isinstance(commit, str) or not commit.isalnum():
         raise Invalid(f"{source}: {hub.url} does not answer as the hub does; see weights.hub_url")
@@ -78,8 +77,8 @@ async def look_up(source: str, *, client: httpx.AsyncClient, hub: Hub) -> Remote
 async def _tree(client: httpx.AsyncClient, url: str, *, hub: Hub) -> list[Mapping[str, Any]]:
     entries: list[Mapping[str, Any]] = []
     for _ in range(_MOST_PAGES):
-        response = await _get(client, url, hub=hub)
-        listed = _parsed(response, url=url)
+        response = await listings.ask(client, url, headers=hub.headers)
+        listed = _parsed(response)
         if not isinstance(listed, list):
             raise Invalid(f"{url} lists no files; see weights.hub_url")
         entries += [entry for entry in listed if isinstance(entry, dict)]
@@ -92,26 +91,13 @@ async def _tree(client: httpx.AsyncClient, url: str, *, hub: Hub) -> list[Mappin
     raise Invalid(f"{url}: the list of files does not end after {_MOST_PAGES} pages")
 
 
-async def _json(client: httpx.AsyncClient, url: str, *, hub: Hub) -> Any:
-    return _parsed(await _get(client, url, hub=hub), url=url)
-
-
-async def _get(client: httpx.AsyncClient, url: str, *, hub: Hub) -> httpx.Response:
-    """An answer with success; where requests are rationed, the next ration is waited for once."""
-    response = await listings.ask(client, url, headers=hub.headers)
-    if response.status_code == httpx.codes.TOO_MANY_REQUESTS:
-        await asyncio.sleep(http_failures.wait_s(response))
-        response = await listings.ask(client, url, headers=hub.headers)
-    if not response.is_success:
-        raise http_failures.refused(response, url=url)
-    return response
-
-
-def _parsed(response: httpx.Response, *, url: str) -> Any:
+def _parsed(response: httpx.Response) -> Any:
     try:
         return response.json()
     except (ValueError, RecursionError) as error:
-        raise Invalid(f"{url} does not answer as the hub does; see weights.hub_url") from error
+        raise Invalid(
+            f"{response.url} does not answer as the hub does; see weights.hub_url"
+        ) from error
 
 
 def _file(entry: Mapping[str, Any], *, base: str) -> RemoteFile | None:

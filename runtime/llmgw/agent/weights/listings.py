@@ -26,10 +26,24 @@ _NOT_KEPT = {"content-encoding", "content-length", "transfer-encoding"}
 async def ask(
     client: httpx.AsyncClient, url: str, *, headers: Mapping[str, str] = {}
 ) -> httpx.Response:
-    """The whole answer, whatever its status.
+    """An answer with success; where requests are rationed, the next ration is waited for once.
 
-    Raises ``Unreachable`` where another try may help, ``Invalid`` for what is no list of files.
+    Raises ``Unreachable`` where another try may help, what the refusal means otherwise, and
+    ``Invalid`` for what is no list of files.
     """
+    response = await _answer(client, url, headers=headers)
+    if response.status_code == httpx.codes.TOO_MANY_REQUESTS:
+        await asyncio.sleep(http_failures.wait_s(response))
+        response = await _answer(client, url, headers=headers)
+    if not response.is_success:
+        raise http_failures.refused(response, url=url)
+    return response
+
+
+async def _answer(
+    client: httpx.AsyncClient, url: str, *, headers: Mapping[str, str]
+) -> httpx.Response:
+    """The whole answer, whatever its status."""
     try:
         async with asyncio.timeout(WITHIN_S):
             return await _read(client, url, headers=headers)

@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 import httpx
 
-from llmgw.agent.weights import digests, http_failures, listings, remote_files
+from llmgw.agent.weights import digests, listings, remote_files
 from llmgw.agent.weights.remote_files import RemoteFile, RemoteSet
 from llmgw.domain import weights
 from llmgw.errors import Invalid, Unknown
@@ -56,14 +56,13 @@ def by_name(source: str) -> RemoteSet:
 async def _version(source: str, *, client: httpx.AsyncClient) -> RemoteSet:
     shown, parts = weights.shown(source), urlsplit(source)
     url = urlunsplit(parts._replace(path=parts.path + MANIFEST, fragment=""))
-    response = await listings.ask(client, url)
-    if response.status_code == httpx.codes.NOT_FOUND:
+    try:
+        response = await listings.ask(client, url)
+    except Unknown as error:
         raise Unknown(
             f"{shown} is no version on a mirror: there is no {MANIFEST} in it; "
             "a single file is named without / at the end"
-        )
-    if not response.is_success:
-        raise http_failures.refused(response, url=url)
+        ) from error
     try:
         listed = response.json()["files"]
         files = [_file(entry, below=parts._replace(fragment="")) for entry in listed]
