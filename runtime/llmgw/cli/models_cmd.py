@@ -26,13 +26,13 @@ _COLUMNS = (
 @click.option("--status", help="Only models of this status.")
 @asks
 def models(asking: Asking, *, status: str | None) -> None:
-    r"""List the catalog. READY counts replicas that serve and those that are wanted.
+    """List the catalog. READY counts replicas that serve and those that are wanted.
 
     \b
     Example:
       llmgw ctl models --status unplaced
       llmgw ctl model list
-    """
+    """  # noqa: D301 - click reads \b
     answer = asking.client.models(status=status)
     if asking.is_json:
         asking.screen.document(answer.document)
@@ -41,6 +41,8 @@ def models(asking: Asking, *, status: str | None) -> None:
     asking.screen.table(_COLUMNS, [_row(model, replicas) for model in answer.value])
     if not answer.value:
         asking.screen.line("no models" if status else "the catalog is empty")
+    for name, why in answer.document.get("skipped", {}).items():
+        asking.screen.line(f"the stored model {name} is left out of the catalog: {why}")
 
 
 def _row(model: ModelView, replicas: Sequence[ReplicaView]) -> Row:

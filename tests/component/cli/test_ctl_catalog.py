@@ -271,3 +271,11 @@ def test_a_skipped_row_is_a_comment_of_the_export(admin, stored):
 
 def test_the_list_is_the_catalog(admin):
     assert lines(ctl(admin, "model", "list")) == lines(ctl(admin, "models"))
+
+
+def test_a_skipped_row_is_told_below_the_list(admin, stored):
+    stored.rows["bad"] = row("bad", "garbage")
+    ctl(admin, "model", "describe", "small", "x")
+    assert lines(ctl(admin, "models"))[-1] == (
+        "the stored model bad is left out of the catalog: its definition cannot be read"
+    )

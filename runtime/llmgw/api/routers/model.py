@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from llmgw.api.acting import Acting
-from llmgw.api.deps import Fleet, Rolls
+from llmgw.api.deps import Catalogs, Fleet, Rolls
 from llmgw.api.schemas.model import ModelOut, ModelsOut, RollIn
 from llmgw.domain.views import ModelStatus
 from llmgw.errors import Unknown
@@ -14,10 +14,10 @@ router = APIRouter(tags=["models"])
 
 
 @router.get("/models")
-async def models(fleet: Fleet, status: ModelStatus | None = None) -> ModelsOut:
+async def models(fleet: Fleet, catalogs: Catalogs, status: ModelStatus | None = None) -> ModelsOut:
     """Every catalog entry, or those of one status."""
     found = [m for m in fleet.models() if status is None or m.status is status]
-    return ModelsOut.model_validate({"models": found})
+    return ModelsOut.model_validate({"models": found, "skipped": catalogs.shown().skipped})
 
 
 @router.get("/models/{name}")

@@ -74,3 +74,6 @@ class ModelsOut(FromView):
     """Catalog entries in the order of their names."""
 
     models: tuple[ModelOut, ...]
+    skipped: dict[str, str] = Field(
+        description="Stored models that were left out of the catalog, by name, and why."
+    )
