@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from llmgw.domain.names import REQUEST_ID
 from llmgw.domain.routes import ModelState, RoutedModel
 from llmgw.gateway.endpoints import Registry
 from llmgw.gateway.exchange import Exchange
@@ -89,9 +90,11 @@ class LocalRoutes:
         return make(exchange)
 
     def asked_receipt(self, exchange: Exchange) -> str | None:
-        """The id of the request whose receipt is asked for, where one is."""
-        is_asked = exchange.path.startswith(_RECEIPTS) and exchange.method in _READS
-        return exchange.path[len(_RECEIPTS) :].decode(errors="replace") if is_asked else None
+        """The id of the request whose receipt is asked for, where one is that could be an id."""
+        if not (exchange.path.startswith(_RECEIPTS) and exchange.method in _READS):
+            return None
+        named = exchange.path[len(_RECEIPTS) :].decode(errors="replace")
+        return named if REQUEST_ID.fullmatch(named) else None
 
     def _models(self, exchange: Exchange) -> Answer:  # noqa: ARG002 - the same for everybody
         table = self._routes.current()

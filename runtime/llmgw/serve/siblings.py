@@ -7,9 +7,10 @@ question is the id of a request, the answer its receipt, empty where there is no
 from __future__ import annotations
 
 import asyncio
+import fnmatch
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from llmgw.errors import Denied, Unreachable
@@ -22,6 +23,8 @@ SOCKETS = "sibling-*.sock"
 
 _ASK_S = 1.0
 _MOST_ID_BYTES = 512
+_MOST_QUESTIONS = 16
+"""Requests that are asked after at a time: each opens a connection to every sibling."""
 
 _log = logs.get(__name__)
 
@@ -34,6 +37,7 @@ class Siblings:
         self._run_dir = run_dir
         self._find = find
         self._door: LinkListener | None = None
+        self._turn = asyncio.Semaphore(_MOST_QUESTIONS)
 
     def open(self) -> None:
         """Be there to be asked."""
@@ -47,31 +51,40 @@ class Siblings:
 
     async def receipt(self, request_id: str) -> SiblingsWord:
         """See ``gateway.ports.Siblings``; all are asked at once."""
+        try:
+            async with asyncio.timeout(_ASK_S), self._turn:
+                return await self._ask_all(request_id)
+        except TimeoutError:
+            return SiblingsWord(receipt=None, is_complete=False)
+
+    async def _ask_all(self, request_id: str) -> SiblingsWord:
+        try:
+            others = self._others()
+        except OSError:  # too many files are open to see who is there
+            return SiblingsWord(receipt=None, is_complete=False)
         questions = [
             asyncio.create_task(_asked(path, request_id), name="sibling.question")
-            for path in self._others()
+            for path in others
         ]
         is_complete, found = True, None
         try:
-            async with asyncio.timeout(_ASK_S):
-                for question in asyncio.as_completed(questions):
-                    try:
-                        found = await question
-                    except Unreachable:
-                        is_complete = False
-                    if found:
-                        break
-        except TimeoutError:
-            is_complete = False
+            for question in asyncio.as_completed(questions):
+                try:
+                    found = await question
+                except Unreachable:
+                    is_complete = False
+                if found:
+                    break
         finally:
             for task in questions:
                 task.cancel()
             await asyncio.gather(*questions, return_exceptions=True)
         return SiblingsWord(receipt=found or None, is_complete=is_complete)
 
-    def _others(self) -> Iterator[Path]:
+    def _others(self) -> list[Path]:
         own = socket_path(self._run_dir, pid=os.getpid())
-        return (path for path in self._run_dir.glob(SOCKETS) if path != own)
+        there = self._run_dir.iterdir()
+        return [one for one in there if fnmatch.fnmatch(one.name, SOCKETS) and one != own]
 
     def _welcome(self, link: Link) -> None:
         def answer(body: bytes, fds: tuple[int, ...]) -> None:
@@ -124,7 +137,10 @@ async def _asked(path: Path, request_id: str) -> bytes | None:
 
 def _dialled(path: Path) -> Link | None:
     """A link to a sibling; it never waits, so a worker that stands still holds nobody up."""
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    except OSError as error:  # of ours, which may have too many files open
+        raise Unreachable(f"the worker at {path} cannot be asked: {error.strerror}") from error
     sock.setblocking(False)
     try:
         sock.connect(str(path))
