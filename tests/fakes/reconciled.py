@@ -22,8 +22,8 @@ PATIENCE_S = 5.0
 
 def flag(reconciler, node_id, target, *, reason="", actor=""):
     """An operator's word on a node, as it takes effect once it is kept."""
-    word = reconciler.flag_for(node_id, target=target, reason=reason, actor=actor)
-    return reconciler.flag_node(node_id, word)
+    word = reconciler.instructions.flag_for(node_id, target=target, reason=reason, actor=actor)
+    return reconciler.instructions.flag_node(node_id, word)
 
 
 class Stage:
@@ -80,8 +80,8 @@ class Stage:
 
     def roll(self, model, *, may_interrupt=False):
         """An operator's word on a model, as it takes effect."""
-        roll = self.reconciler.roll_for(model, may_interrupt=may_interrupt)
-        return self.reconciler.begin_roll(roll)
+        roll = self.reconciler.instructions.roll_for(model, may_interrupt=may_interrupt)
+        return self.reconciler.instructions.begin_roll(roll)
 
     def obey(self):
         """Every node does what it was told: what was started serves, what was stopped has ended."""

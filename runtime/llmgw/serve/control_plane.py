@@ -90,8 +90,10 @@ class ControlPlane:
         shelves = (
             Shelves(store.nodes, store.rolls, elector.owner if elector else "") if store else None
         )
-        self._memory = Memory(self.reconciler, shelves=shelves, clock=clock)
-        words = FrontDesk(self.reconciler, shelves=shelves, memory=self._memory, clock=clock)
+        self._memory = Memory(self.reconciler.instructions, shelves=shelves, clock=clock)
+        words = FrontDesk(
+            self.reconciler.instructions, shelves=shelves, memory=self._memory, clock=clock
+        )
         self.shown = Control(
             fleet=self.reconciler,
             logs=dispatcher,
@@ -105,7 +107,7 @@ class ControlPlane:
             catalogs=CatalogDesk(self._catalog, sources=_sources(settings, environ or {})),
             lead=self,
             audit=AuditLog(store.audit if store else None, settings=settings.audit, clock=clock),
-            brakes=self.reconciler,
+            brakes=self.reconciler.instructions,
             measurements=Measured(store.capacity if store else None, clock=clock),
             decisions=DecisionsLog(Path(settings.state_dir), is_kept=self._journal is not None),
         )

@@ -199,8 +199,8 @@ async def test_who_lifts_the_brake_has_silent_nodes_judged_as_any_other():
         await serving(stage, 1)
         await loss(of=4, among=5, seconds=90, stage=stage)
         assert stage.reconciler.status().control.brake is not None
-        assert stage.reconciler.lift_brake()
+        assert stage.reconciler.instructions.lift_brake()
         await loss(of=4, among=5, seconds=3, stage=stage)
         assert states(stage).count("lost") == 4
         assert all(view.state is not ReplicaState.READY for view in stage.reconciler.replicas())
-        assert not stage.reconciler.lift_brake()
+        assert not stage.reconciler.instructions.lift_brake()

@@ -73,10 +73,10 @@ async def test_a_model_that_failed_is_started_at_once_when_somebody_says_so():
         await serving(stage)
         stage.report(stage.replica(), ShardState.FAILED)
         await stage.until(lambda: stage.reconciler.models()[0].status is ModelStatus.BACKOFF)
-        stage.reconciler.retry("m")
+        stage.reconciler.instructions.retry("m")
         await serving(stage)
         with pytest.raises(Unknown):
-            stage.reconciler.retry("nosuch")
+            stage.reconciler.instructions.retry("nosuch")
 
 
 class OneLease:

@@ -110,7 +110,7 @@ class Desk:
         self.stage = Stage(*models, **options)
         self.rows = rows or FakeRows()
         shelves = Shelves(FakeNodeRows(self.rows), FakeRollRows(self.rows), "cp-1")
-        fleet, clock = self.stage.reconciler, self.stage.clock
+        fleet, clock = self.stage.reconciler.instructions, self.stage.clock
         self.memory = Memory(fleet, shelves=shelves, clock=clock)
         self.reception = FrontDesk(fleet, shelves=shelves, memory=self.memory, clock=clock)
         self.memory.lead(is_leading=True)
@@ -252,8 +252,10 @@ async def test_a_node_that_was_never_written_down_is_forgotten_too(desk):
 
 async def test_without_a_store_words_hold_until_the_process_ends():
     stage = Stage(clusters.model("m"))
-    memory = Memory(stage.reconciler, shelves=None, clock=stage.clock)
-    reception = FrontDesk(stage.reconciler, shelves=None, memory=memory, clock=stage.clock)
+    memory = Memory(stage.reconciler.instructions, shelves=None, clock=stage.clock)
+    reception = FrontDesk(
+        stage.reconciler.instructions, shelves=None, memory=memory, clock=stage.clock
+    )
     stage.register("n1")
     view = await reception.set_node_state("n1", target=CORDON, reason="x", actor="ann")
     await memory.load()
@@ -280,7 +282,7 @@ async def test_a_roll_goes_on_after_a_restart_when_its_replicas_are_back():
     await after.memory.load()
     async with after.stage.running() as stage:
         await stage.some_passes()
-        (roll,) = stage.reconciler.rolls_now().values()
+        (roll,) = stage.reconciler.instructions.rolls_now().values()
         assert (roll.model, roll.may_interrupt, roll.halted) == ("m", True, "")
         fingerprint = old.profiles[0].fingerprint(model=old)
         stage.register("n1", clusters.running("m-1", profile_fp=fingerprint))
@@ -293,7 +295,7 @@ async def test_a_roll_that_could_not_be_kept_does_not_begin():
     desk.rows.error = Unreachable("away")
     with pytest.raises(Unreachable):
         await desk.reception.roll("m", may_interrupt=False, actor="ann")
-    assert desk.stage.reconciler.rolls_now() == {}
+    assert desk.stage.reconciler.instructions.rolls_now() == {}
     with pytest.raises(Unknown):
         await desk.reception.roll("nosuch", may_interrupt=False, actor="ann")
 
@@ -302,7 +304,7 @@ async def test_what_becomes_of_a_roll_is_kept():
     desk = Desk(clusters.model("m"), clusters.model("other"))
     for name in ("m", "other"):
         await desk.reception.roll(name, may_interrupt=False, actor="ann")
-    desk.stage.reconciler.begin_roll(Roll("m", begun_at=1.0, halted="it failed"))
+    desk.stage.reconciler.instructions.begin_roll(Roll("m", begun_at=1.0, halted="it failed"))
     await desk.memory.look()
     assert {m: roll.halted for m, roll in desk.rows.rolls.items()} == {
         "m": "it failed",
@@ -310,7 +312,7 @@ async def test_what_becomes_of_a_roll_is_kept():
     }
     async with desk.stage.running() as stage:
         stage.register("n1")
-        await stage.until(lambda: not stage.reconciler.rolls_now())
+        await stage.until(lambda: not stage.reconciler.instructions.rolls_now())
     await desk.memory.look()
     assert desk.rows.rolls == {}
 

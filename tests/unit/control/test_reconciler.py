@@ -226,18 +226,18 @@ async def test_only_a_node_that_is_gone_and_empty_is_forgotten():
         stage.register("n1")
         await serving(stage)
         with pytest.raises(Conflict, match="n1 is connected and would register again"):
-            stage.reconciler.forget_node("n1")
+            stage.reconciler.instructions.forget_node("n1")
         stage.reconciler.stream_lost("n1")
         with pytest.raises(Conflict, match="n1 still holds m-"):
-            stage.reconciler.forget_node("n1")
+            stage.reconciler.instructions.forget_node("n1")
         stage.register("n2", mgmt_addr="10.0.0.2")
         await pass_time(stage, seconds=63, heard=["n2"])
         await serving(stage)
         assert [view.state for view in stage.reconciler.nodes()] == ["lost", "ready"]
-        stage.reconciler.forget_node("n1")
+        stage.reconciler.instructions.forget_node("n1")
         assert [view.node_id for view in stage.reconciler.nodes()] == ["n2"]
         with pytest.raises(Unknown):
-            stage.reconciler.forget_node("n1")
+            stage.reconciler.instructions.forget_node("n1")
         stage.register("n1")
         assert [view.state for view in stage.reconciler.nodes()] == ["ready", "ready"]
 
@@ -249,7 +249,7 @@ async def test_a_standby_takes_no_word_on_a_node():
         with pytest.raises(Standby):
             stage.say("n1", NodeTarget.CORDONED)
         with pytest.raises(Standby):
-            stage.reconciler.forget_node("n1")
+            stage.reconciler.instructions.forget_node("n1")
 
 
 async def test_own_standstill_makes_no_node_lost():

@@ -7,7 +7,7 @@ is logged and the next one tries again; a standby looks on.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 
 from llmgw import __version__
@@ -22,6 +22,7 @@ from llmgw.control.reconciler import (
 from llmgw.control.reconciler.announcing import Announcing
 from llmgw.control.reconciler.applying import Applier
 from llmgw.control.reconciler.course import Course
+from llmgw.control.reconciler.instructions import Instructions
 from llmgw.control.reconciler.options import Options
 from llmgw.control.reconciler.passing import Passing, Surroundings
 from llmgw.control.reconciler.ports import Gateways, Rooms
@@ -29,14 +30,12 @@ from llmgw.control.reconciler.records import Records
 from llmgw.control.reconciler.tallying import Tally
 from llmgw.domain import summaries
 from llmgw.domain.actions import Decision, Place
-from llmgw.domain.catalog import Model
-from llmgw.domain.nodes import HeartbeatFacts, Node, NodeFacts, NodeTarget
+from llmgw.domain.nodes import HeartbeatFacts, NodeFacts
 from llmgw.domain.outlooks import OutlookView, PlanView
 from llmgw.domain.questions import WhatIf
 from llmgw.domain.replicas import RunningShard, ShardReport
 from llmgw.domain.routes import RouteTable
-from llmgw.domain.snapshots import Roll, Snapshot
-from llmgw.domain.stored import NodeFlag
+from llmgw.domain.snapshots import Snapshot
 from llmgw.domain.traffic import Traffic
 from llmgw.domain.views import (
     ControlView,
@@ -46,7 +45,6 @@ from llmgw.domain.views import (
     ReplicaView,
     StatusView,
 )
-from llmgw.errors import Standby, Unknown
 from llmgw.kit import ids, logs
 from llmgw.kit.metrics import Sample
 
@@ -57,7 +55,10 @@ _STALL_SHARE = 1 / 3
 
 
 class Reconciler:
-    """Keeps what runs equal to what should run; hears agents, shows the fleet, publishes routes."""
+    """Keeps what runs equal to what should run; hears agents, shows the fleet, publishes routes.
+
+    What operators say takes effect through ``instructions``.
+    """
 
     def __init__(
         self, rooms: Rooms, *, options: Options | None = None, last_routes: RouteTable | None = None
@@ -91,6 +92,9 @@ class Reconciler:
             course=self._course,
             applier=Applier(rooms.dispatcher),
             options=self._options,
+        )
+        self.instructions = Instructions(
+            rooms, records=self._records, course=self._course, fleet=self, on_change=self.wake
         )
 
     async def run(self) -> None:
@@ -155,85 +159,6 @@ class Reconciler:
         """Whether every node that may serve has spoken, or has had the time to, in this term."""
         is_published = self.routes.current().term == self._rooms.leadership.term()
         return is_published and self._course.settling.is_over
-
-    # What operators say
-
-    # (``control.operators`` keeps a word before it takes effect; ``Standby`` unless this one leads)
-
-    def recall(
-        self, *, flags: Mapping[str, NodeFlag], rolls: Mapping[str, Roll], present: Collection[str]
-    ) -> None:
-        """What was said before this lead, and the nodes to await in it."""
-        self._records.recall(flags, rolls)
-        self._course.expect(present)
-
-    def nodes_now(self) -> Mapping[str, Node]:
-        """Every known node."""
-        return self._records.cluster.nodes
-
-    def rolls_now(self) -> Mapping[str, Roll]:
-        """The rolls under way, those that halted included."""
-        return self._records.cluster.rolls
-
-    def flag_for(self, node_id: str, *, target: NodeTarget, reason: str, actor: str) -> NodeFlag:
-        """What a word on a node comes to; ``Unknown`` node."""
-        self._need_lead()
-        return self._records.flag_for(node_id, target=target, reason=reason, actor=actor)
-
-    def flag_node(self, node_id: str, flag: NodeFlag) -> NodeView:
-        """Cordon, drain or free a node; a registration leaves that so."""
-        self._need_lead()
-        self._records.flag(node_id, flag)
-        return next(view for view in self.nodes() if view.node_id == node_id)
-
-    def check_forget(self, node_id: str) -> None:
-        """``Conflict`` while a node is connected or holds something; ``Unknown``."""
-        self._need_lead()
-        self._records.check_forget(node_id)
-
-    def forget_node(self, node_id: str) -> None:
-        """Let go of a node that is gone; ``Conflict`` while it is connected or holds something."""
-        self._need_lead()
-        self._records.forget(node_id)
-
-    def roll_for(self, model: str, *, may_interrupt: bool) -> Roll:
-        """The roll of a model (name or alias) of which replicas are of an older profile."""
-        name = self._named(model).name
-        now = self._rooms.clock.monotonic()
-        return Roll(name, begun_at=now, may_interrupt=may_interrupt)
-
-    def begin_roll(self, roll: Roll) -> ModelView:
-        """Have these replicas follow the profile of their model."""
-        self._named(roll.model)
-        self._records.roll(roll)
-        return next(view for view in self.models() if view.name == roll.model)
-
-    def retry(self, model: str) -> ModelView:
-        """Start a model (name or alias) that failed without waiting longer.
-
-        ``Unknown`` model; ``Standby`` when another control plane leads.
-        """
-        found = self._named(model)
-        self._records.retry(found.name)
-        return next(view for view in self.models() if view.name == found.name)
-
-    def _named(self, model: str) -> Model:
-        self._need_lead()
-        found = self._rooms.catalog.current().resolve(model)
-        if found is None:
-            raise Unknown(f"the catalog has no model {model!r}")
-        return found
-
-    def lift_brake(self) -> bool:
-        """Judge silent nodes as if only few of them were; false where no brake was on."""
-        self._need_lead()
-        was_on = self._course.lift_brake(self._records.cluster, now=self._rooms.clock.monotonic())
-        self.wake()
-        return was_on
-
-    def _need_lead(self) -> None:
-        if not self._rooms.leadership.is_leader():
-            raise Standby("this control plane is a standby; ask the one that leads")
 
     # What people see
 
