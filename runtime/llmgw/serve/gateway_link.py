@@ -70,7 +70,7 @@ class GatewayLink:
         self._followed = FollowedRoutes(routes)
         self._tasks = Tasks(owner="gateway-link")
         self._open: Following | None = None
-        self._opened_at = 0.0
+        self._opened_at: float | None = None
         self._refusal = ""
         self._complaints: dict[ServerAddress, tuple[str, float]] = {}
 
@@ -110,7 +110,7 @@ class GatewayLink:
                 served_s=self._served_s(ended, now=now), now=now, draw=self._draw()
             )
             self._complain(ended, address=address, pause_s=pause_s)
-            self._open = None
+            self._opened_at = None
             await asyncio.sleep(pause_s)
 
     async def _attempt(self, address: ServerAddress, sight: Sight) -> LlmgwError:
@@ -140,6 +140,7 @@ class GatewayLink:
         except aio.AioRpcError as status:
             raise refusals.explain(status, address=address, tls=tls) from status
         finally:
+            self._open = None
             await _close(channel)
 
     def _begin(self, following: Following, address: ServerAddress) -> None:
@@ -165,7 +166,7 @@ class GatewayLink:
             )
 
     def _served_s(self, ended: LlmgwError, *, now: float) -> float | None:
-        if self._open is None or isinstance(ended, Superseded):
+        if self._opened_at is None or isinstance(ended, Superseded):
             return None
         return now - self._opened_at
 
@@ -178,7 +179,7 @@ class GatewayLink:
             return
         self._complaints[address] = (ended.message, now)
         _log.warning(
-            "control_plane_not_reached" if self._open is None else "control_plane_lost",
+            "control_plane_not_reached" if self._opened_at is None else "control_plane_lost",
             server=str(address),
             reason=ended.message,
             retry_s=pause_s,

@@ -115,6 +115,21 @@ async def test_who_is_deposed_sends_its_gateways_to_the_one_that_leads():
             assert first.apart.views() == ()
 
 
+async def test_gateways_of_a_leader_whose_lease_ran_out_look_for_another():
+    """It ends no call by itself, for it may lead again; but it answers no report."""
+    async with running(ControlPlane(term=1)) as lapsed, running(ControlPlane(leads=False)) as other:
+        lapsed.routes.put(table(1, "a", term=1))
+        end = GatewayEnd(f"http://{lapsed.address}", f"http://{other.address}")
+        async with linked(end):
+            await end.has(table(1, "a", term=1))
+            lapsed.leadership.leads = False
+            await eventually(lambda: not end.link.status.is_open)
+            assert end.routes.current() == table(1, "a", term=1)
+            other.routes.put(table(1, "b", term=2))
+            other.leadership.leads, other.leadership.number = True, 2
+            await end.has(table(1, "b", term=2))
+
+
 async def test_routes_of_an_older_term_are_not_followed():
     async with running(ControlPlane(term=4)) as older:
         older.routes.put(table(8, "old", term=4))
