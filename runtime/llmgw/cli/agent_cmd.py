@@ -33,7 +33,10 @@ def agent(
 
     Every setting can be given by environment too: LLMGW_SERVER, LLMGW_NODE_ID, ...
     Ends by SIGTERM; engines go on and the next agent adopts them.
-    """
+
+    \b
+    llmgw agent --config /etc/llmgw/agent.yaml
+    """  # noqa: D301 - click reads \b
     if ctx.invoked_subcommand is not None:
         return
     environ = sources.environment()

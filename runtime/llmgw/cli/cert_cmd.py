@@ -64,7 +64,11 @@ def cert() -> None:
 @click.option("--name", default="", help="Name of the authority; made up when left out.")
 @_json
 def init_ca(*, directory: Path, days: int, name: str, is_json: bool) -> None:
-    """Make the authority of this site; an existing one is never overwritten."""
+    """Make the authority of this site; an existing one is never overwritten.
+
+    \b
+    llmgw ctl cert init-ca --dir /etc/llmgw/ca
+    """  # noqa: D301 - click reads \b
     issued = authority.init_ca(directory, now=SystemClock().wall(), days=days, name=name)
     _show_issued(issued, is_json=is_json)
 
@@ -82,7 +86,10 @@ def issue_server(
     """Issue the certificate of a control plane: for NAME and every --host that agents dial.
 
     Issuing again keeps the key and the earlier hosts, and renews the dates.
-    """
+
+    \b
+    llmgw ctl cert issue-server control01 --host 10.0.0.1
+    """  # noqa: D301 - click reads \b
     issued = authority.issue_server(
         directory, out=out, name=name, hosts=hosts, now=SystemClock().wall(), days=days
     )
@@ -99,7 +106,10 @@ def issue_client(*, name: str, directory: Path, out: Path, days: int, is_json: b
     """Issue the certificate of a node: NAME is its node id, or gateway- and a gateway's name.
 
     Issuing again keeps the key and renews the dates.
-    """
+
+    \b
+    llmgw ctl cert issue-client gpu01
+    """  # noqa: D301 - click reads \b
     issued = authority.issue_client(
         directory, out=out, node_id=name, now=SystemClock().wall(), days=days
     )
@@ -115,7 +125,11 @@ def issue_client(*, name: str, directory: Path, out: Path, days: int, is_json: b
 def inspect(
     ctx: click.Context, *, file: Path, ca: Path | None, key: Path | None, is_json: bool
 ) -> None:
-    """Show what a certificate says; exit code 7 when it cannot be used now."""
+    """Show what a certificate says; exit code 7 when it cannot be used now.
+
+    \b
+    llmgw ctl cert inspect /etc/llmgw/tls/gpu01.crt
+    """  # noqa: D301 - click reads \b
     facts, now = certificates.inspect(file), SystemClock().wall()
     root = certificates.root_of(ca=ca, cert=file) if ca else None
     found = _Inspection(

@@ -33,7 +33,10 @@ def check(ctx: click.Context, *, file: Path, role: str | None, is_json: bool) ->
     """Check FILE as a start would read it, variables of the environment included.
 
     Lists every mistake; the exit code is then 2.
-    """
+
+    \b
+    llmgw config check /etc/llmgw/server.yaml
+    """  # noqa: D301 - click reads \b
     found = Role(role) if role else roles.guess(file)
     if found is None and file.is_file():
         raise Invalid(f"{file} could be for a server, an agent or a gateway: say which with --role")
@@ -56,7 +59,12 @@ def check(ctx: click.Context, *, file: Path, role: str | None, is_json: bool) ->
 @config.command("reference")
 @click.option("--metrics", "is_of_metrics", is_flag=True, help="List the metrics instead.")
 def show_reference(*, is_of_metrics: bool) -> None:
-    """Write the page that lists every setting, in Markdown."""
+    """Write the page that lists every setting, in Markdown.
+
+    \b
+    llmgw config reference > settings.md
+    llmgw config reference --metrics
+    """  # noqa: D301 - click reads \b
     page = f"{families.page()}\n{fleet_families.page()}" if is_of_metrics else reference.render()
     click.echo(page, nl=False)
 

@@ -109,6 +109,31 @@ COMMANDS: Mapping[str, LazyCommand] = {
         attribute="audit",
         help="Who changed what, and what was refused.",
     ),
+    "engines": LazyCommand(
+        module="llmgw.cli.engines_cmd",
+        attribute="engines",
+        help="Which engines are on which nodes, and where one is missing.",
+    ),
+    "bench": LazyCommand(
+        module="llmgw.cli.replica_bench_cmd",
+        attribute="bench",
+        help="How many requests at once a running replica carries.",
+    ),
+    "capacity": LazyCommand(
+        module="llmgw.cli.capacity_cmd",
+        attribute="capacity",
+        help="What ways to run models were measured to carry.",
+    ),
+    "decisions": LazyCommand(
+        module="llmgw.cli.decisions_cmd",
+        attribute="decisions",
+        help="What the last passes did, and why.",
+    ),
+    "brake": LazyCommand(
+        module="llmgw.cli.brake_cmd",
+        attribute="brake",
+        help="Whether many nodes fell silent at once, and the end of that.",
+    ),
     "refusals": LazyCommand(
         module="llmgw.cli.refusals_cmd",
         attribute="refusals",

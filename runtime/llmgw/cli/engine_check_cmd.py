@@ -52,7 +52,10 @@ def engine_check(
 
     Runs each program with its help option, which needs no card; vLLM and SGLang take a minute. Exit
     code 7 when an option is missing or takes other values.
-    """
+
+    \b
+    llmgw agent engine-check vllm
+    """  # noqa: D301 - click reads \b
     environ = sources.environment()
     file = settings_files.chosen(config, usual=settings_files.AGENT)
     settings = loading.load_agent(file, environ=environ, needs_server=False)

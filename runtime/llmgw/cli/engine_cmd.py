@@ -101,7 +101,10 @@ def install(
 
     What is installed already is only seen to run, without any network. Exit code 1 when it failed,
     5 when this machine cannot run it.
-    """
+
+    \b
+    llmgw engine install llamacpp --version b10991
+    """  # noqa: D301 - click reads \b
     installer = Installer(
         examiner=_examiner(root),
         sources=[release_hosts.parse(written) for written in written_sources],
@@ -125,7 +128,11 @@ def install(
 @_json
 @click.pass_context
 def check(ctx: click.Context, *, name: str, version: str, root: Path, is_json: bool) -> None:
-    """Look whether the installed ENGINE can run here; exit code 7 when it cannot."""
+    """Look whether the installed ENGINE can run here; exit code 7 when it cannot.
+
+    \b
+    llmgw engine check llamacpp
+    """  # noqa: D301 - click reads \b
     outcome = _examiner(root).check(name, version)
     _show(outcome, is_json=is_json)
     if not outcome.is_ready:
@@ -136,7 +143,11 @@ def check(ctx: click.Context, *, name: str, version: str, root: Path, is_json: b
 @_root
 @_json
 def list_builds(*, root: Path, is_json: bool) -> None:
-    """List what is installed, the newest first; nothing is run."""
+    """List what is installed, the newest first; nothing is run.
+
+    \b
+    llmgw engine list
+    """  # noqa: D301 - click reads \b
     builds = Builds(root)
     found = [built for name in builds.engines() for built in builds.of(name)]
     screen = screens.standard()

@@ -79,7 +79,10 @@ def request(
     Makes the key where there is none and writes a request to standard output, for 'llmgw ctl cert
     sign' on the machine of the authority. A certificate that still does is kept: then there is no
     request. A server asks for its earlier hosts again.
-    """
+
+    \b
+    llmgw ctl cert request gpu01
+    """  # noqa: D301 - click reads \b
     wanted = Wanted(
         name=name,
         usage=usage,
@@ -156,7 +159,10 @@ def sign(
     """Sign a request of 'llmgw ctl cert request', on the machine of the authority.
 
     The certificate goes to standard output. A client gets its name and nothing else.
-    """
+
+    \b
+    llmgw ctl cert sign --name gpu01 --csr gpu01.csr
+    """  # noqa: D301 - click reads \b
     order = authority.Order(
         name=name,
         usage=usage,

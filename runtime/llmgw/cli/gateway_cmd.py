@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -43,11 +45,11 @@ def gateway(
     file = settings_files.chosen(config, usual=settings_files.GATEWAY)
     written = {"server": server, "name": name, "listen": listen, "admin_listen": admin_listen}
     given = {key: value for key, value in written.items() if value is not None}
-    settings = loading.load_gateway(file, environ=environ, overrides=given)
-    logs.setup(level=settings.log.level, as_json=settings.log.format == "json")
+    load = functools.partial(loading.load_gateway, file, environ=environ, overrides=given)
     if ctx.invoked_subcommand is not None:
-        ctx.obj = settings
+        ctx.obj = load  # not read yet: the help of a command below needs no settings
         return
+    settings = _loaded(load)
     open_files.take(
         models=0, endpoints=0, admission=settings.admission, on_demand=settings.on_demand
     )
@@ -62,7 +64,7 @@ def gateway(
     help="How the service ended, as systemd says it; only after a success workers are ended.",
 )
 @click.pass_obj
-def reap(settings: GatewayHostSettings, *, service_result: str) -> None:
+def reap(load: Callable[[], GatewayHostSettings], *, service_result: str) -> None:
     """End the workers that a killed gateway left behind.
 
     They serve on without it, so that the next one can take them over. For the ExecStopPost of a
@@ -70,12 +72,20 @@ def reap(settings: GatewayHostSettings, *, service_result: str) -> None:
 
     \b
     llmgw gateway --config /etc/llmgw/gateway.yaml reap
+    llmgw gateway reap
     """  # noqa: D301 - click reads \b
     if service_result != "success":
         click.echo(f"the gateway ended by {service_result}: its workers serve on for the next one")
         return
+    settings = _loaded(load)
     count = loops.run(run_folder.reap(Path(settings.run_dir), stopping=settings.gateway))
     click.echo(f"ended {count} worker(s)")
+
+
+def _loaded(load: Callable[[], GatewayHostSettings]) -> GatewayHostSettings:
+    settings = load()
+    logs.setup(level=settings.log.level, as_json=settings.log.format == "json")
+    return settings
 
 
 def _announce(line: str) -> None:

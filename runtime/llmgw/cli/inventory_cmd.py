@@ -56,7 +56,11 @@ def inventory(ctx: click.Context, *, config: Path | None, is_json: bool) -> None
     """Show what this machine has: cards, adapters, memory, disks, models, engines.
 
     Needs no control plane. The exit code is 1 when a part could not be read; the rest is shown.
-    """
+
+    \b
+    llmgw agent inventory
+    llmgw agent inventory --json
+    """  # noqa: D301 - click reads \b
     environ = sources.environment()
     file = settings_files.chosen(config, usual=settings_files.AGENT)
     settings = loading.load_agent(file, environ=environ, needs_server=False)

@@ -65,7 +65,11 @@ def llama_server(
     embeddings: bool,
     pooling: str | None,
 ) -> None:
-    """Serve a GGUF model with llama.cpp, under the flags of its own llama-server."""
+    """Serve a GGUF model with llama.cpp, under the flags of its own llama-server.
+
+    \b
+    llmgw llama-server -m /models/tiny.gguf --port 8080
+    """  # noqa: D301 - click reads \b
     logs.setup()
     launcher.run(
         launcher.LlamaServerOptions(

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
-from llmgw.cli import model_files, outcome_showing
+from llmgw.cli import completing, model_files, outcome_showing
 from llmgw.cli.asking import Asking, asks
 from llmgw.cli.catalog_questions import CatalogQuestions
 from llmgw.cli.client import Answer
 from llmgw.domain.catalog_views import ChangeKind, Outcome
 
-_name = click.argument("name", metavar="MODEL")
+_name = click.argument("name", metavar="MODEL", shell_complete=completing.models)
 dry_run = click.option(
     "--dry-run", "is_trial", is_flag=True, help="Say what would change, and change nothing."
 )
@@ -33,7 +33,7 @@ no_source_check = click.option(
 def add(
     asking: Asking, *, file: Path, may_replace: bool, is_unchecked: bool, is_trial: bool
 ) -> None:
-    r"""Add the model of a file; it is kept in the store and placed at once.
+    """Add the model of a file; it is kept in the store and placed at once.
 
     It is checked whole, and its source is looked for from the control plane. With --replace its
     running replicas stay as they are until 'llmgw ctl model roll' replaces them.
@@ -42,7 +42,7 @@ def add(
     Example:
       llmgw ctl model add -f llama.yaml
       llmgw ctl model add -f llama.yaml --replace --dry-run
-    """
+    """  # noqa: D301 - click reads \b
     answer = CatalogQuestions(asking.client).add(
         model_files.read(file),
         may_replace=may_replace,
@@ -60,14 +60,14 @@ def add(
 @dry_run
 @asks
 def remove(asking: Asking, *, name: str, is_trial: bool) -> None:
-    r"""Remove a stored MODEL; its replicas drain and stop.
+    """Remove a stored MODEL; its replicas drain and stop.
 
     A model that others fall back to stays, and so does one that is declared in the settings.
 
     \b
     Example:
       llmgw ctl model remove llama
-    """
+    """  # noqa: D301 - click reads \b
     say(asking, CatalogQuestions(asking.client).remove(name, is_trial=is_trial), is_trial=is_trial)
 
 
@@ -77,12 +77,12 @@ def remove(asking: Asking, *, name: str, is_trial: bool) -> None:
 @dry_run
 @asks
 def fallbacks(asking: Asking, *, name: str, fallbacks: tuple[str, ...], is_trial: bool) -> None:
-    r"""Have OTHER models answer where MODEL cannot, in this order; none takes all away.
+    """Have OTHER models answer where MODEL cannot, in this order; none takes all away.
 
     \b
     Example:
       llmgw ctl model fallbacks llama qwen small
-    """
+    """  # noqa: D301 - click reads \b
     answer = CatalogQuestions(asking.client).fall_back(name, fallbacks, is_trial=is_trial)
     say(asking, answer, is_trial=is_trial)
 
@@ -93,12 +93,12 @@ def fallbacks(asking: Asking, *, name: str, fallbacks: tuple[str, ...], is_trial
 @dry_run
 @asks
 def describe(asking: Asking, *, name: str, text: str, is_trial: bool) -> None:
-    r"""Write one line on MODEL for people who choose; an empty TEXT takes it away.
+    """Write one line on MODEL for people who choose; an empty TEXT takes it away.
 
     \b
     Example:
       llmgw ctl model describe llama "for long answers"
-    """
+    """  # noqa: D301 - click reads \b
     answer = CatalogQuestions(asking.client).describe(name, text, is_trial=is_trial)
     say(asking, answer, is_trial=is_trial)
 

@@ -20,14 +20,14 @@ _prune = click.option(
 @click.option("-o", "--out", type=click.Path(dir_okay=False, path_type=Path), help="File to write.")
 @asks
 def export(asking: Asking, *, out: Path | None) -> None:
-    r"""Write the whole catalog as YAML, each model as somebody wrote it.
+    """Write the whole catalog as YAML, each model as somebody wrote it.
 
     Values of the environment are in it, secrets among them: a file is written for you alone.
 
     \b
     Example:
       llmgw ctl model export --out catalog.yaml
-    """
+    """  # noqa: D301 - click reads \b
     answer = CatalogQuestions(asking.client).catalog()
     if asking.is_json:
         asking.screen.document(answer.document)
@@ -46,7 +46,7 @@ def export(asking: Asking, *, out: Path | None) -> None:
 @asks
 @click.pass_context
 def diff(ctx: click.Context, asking: Asking, *, file: Path, may_remove: bool) -> None:
-    r"""Show what 'llmgw ctl model apply' would change; nothing is changed.
+    """Show what 'llmgw ctl model apply' would change; nothing is changed.
 
     Ends with 7 when there are differences.
 
@@ -54,7 +54,7 @@ def diff(ctx: click.Context, asking: Asking, *, file: Path, may_remove: bool) ->
     Example:
       llmgw ctl model diff -f catalog.yaml
       llmgw ctl model diff -f catalog.yaml --prune
-    """
+    """  # noqa: D301 - click reads \b
     answer = CatalogQuestions(asking.client).apply(
         model_files.read(file), may_remove=may_remove, has_source_check=False, is_trial=True
     )
@@ -72,7 +72,7 @@ def diff(ctx: click.Context, asking: Asking, *, file: Path, may_remove: bool) ->
 def apply(
     asking: Asking, *, file: Path, may_remove: bool, is_unchecked: bool, is_trial: bool
 ) -> None:
-    r"""Make the stored models those of a file, in one step; when one is wrong, none is changed.
+    """Make the stored models those of a file, in one step; when one is wrong, none is changed.
 
     Declared models may be in the file as they are. Stored ones that it does not have stay, but for
     --prune.
@@ -81,7 +81,7 @@ def apply(
     Example:
       llmgw ctl model apply -f catalog.yaml --dry-run
       llmgw ctl model apply -f catalog.yaml --prune
-    """
+    """  # noqa: D301 - click reads \b
     answer = CatalogQuestions(asking.client).apply(
         model_files.read(file),
         may_remove=may_remove,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import click
 
+from llmgw.cli import completing
 from llmgw.cli.asking import Asking, asks
 from llmgw.cli.catalog_questions import CatalogQuestions
 
 
 @click.command()
-@click.argument("name", metavar="MODEL")
+@click.argument("name", metavar="MODEL", shell_complete=completing.models)
 @click.option(
     "--may-interrupt",
     is_flag=True,
@@ -17,7 +18,7 @@ from llmgw.cli.catalog_questions import CatalogQuestions
 )
 @asks
 def roll(asking: Asking, *, name: str, may_interrupt: bool) -> None:
-    r"""Have the replicas of MODEL follow its changed profile.
+    """Have the replicas of MODEL follow its changed profile.
 
     One is replaced first. When it has served for a while (control.canary_s), the others follow,
     control.max_unavailable at a time; each old one serves until a new one does. When a new one
@@ -26,7 +27,7 @@ def roll(asking: Asking, *, name: str, may_interrupt: bool) -> None:
     \b
     Example:
       llmgw ctl model roll llama
-    """
+    """  # noqa: D301 - click reads \b
     answer = asking.client.roll(name, may_interrupt=may_interrupt)
     if asking.is_json:
         asking.screen.document(answer.document)
@@ -40,10 +41,10 @@ def roll(asking: Asking, *, name: str, may_interrupt: bool) -> None:
 
 
 @click.command()
-@click.argument("name", metavar="MODEL")
+@click.argument("name", metavar="MODEL", shell_complete=completing.models)
 @asks
 def retry(asking: Asking, *, name: str) -> None:
-    r"""Start MODEL, which failed, without waiting longer.
+    """Start MODEL, which failed, without waiting longer.
 
     After a failure the control plane waits, longer each time; say so when you have mended what
     made it fail.
@@ -51,7 +52,7 @@ def retry(asking: Asking, *, name: str) -> None:
     \b
     Example:
       llmgw ctl model retry llama
-    """
+    """  # noqa: D301 - click reads \b
     answer = CatalogQuestions(asking.client).retry(name)
     if asking.is_json:
         asking.screen.document(answer.document)

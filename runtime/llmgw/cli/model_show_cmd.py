@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import click
 
-from llmgw.cli import figures, model_files, models_cmd
+from llmgw.cli import completing, figures, model_files, models_cmd
 from llmgw.cli.asking import Asking, asks
 from llmgw.cli.catalog_questions import CatalogQuestions
 from llmgw.domain.catalog_views import EntryView
@@ -15,15 +15,15 @@ from llmgw.kit import units
 
 
 @click.command()
-@click.argument("name", metavar="MODEL")
+@click.argument("name", metavar="MODEL", shell_complete=completing.models)
 @asks
 def show(asking: Asking, *, name: str) -> None:
-    r"""Show MODEL as it was written, where it comes from, and how much of it runs.
+    """Show MODEL as it was written, where it comes from, and how much of it runs.
 
     \b
     Example:
       llmgw ctl model show llama
-    """
+    """  # noqa: D301 - click reads \b
     entry, runs = CatalogQuestions(asking.client).entry(name), asking.client.model(name)
     if asking.is_json:
         asking.screen.document({**runs.document, **entry.document})

@@ -6,7 +6,7 @@ import time
 
 import click
 
-from llmgw.cli import figures
+from llmgw.cli import completing, figures
 from llmgw.cli.asking import Asking, asks
 from llmgw.cli.client import Answer
 from llmgw.cli.params import DURATION
@@ -17,7 +17,7 @@ from llmgw.kit import units
 
 _POLL_S = 1.0
 
-_node = click.argument("node")
+_node = click.argument("node", shell_complete=completing.nodes)
 _reason = click.option("--reason", default="", help="Shown to everybody who looks at the node.")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from llmgw.cli import completing
 from llmgw.cli.asking import Asking, asks
 from llmgw.cli.failures import ExitCode
 from llmgw.cli.screens import Column, Row, Screen
@@ -14,7 +15,7 @@ _NODE_COLUMNS = (Column("NODE"), Column("FITS", is_state=True), Column("REASON",
 
 
 @click.command("explain-placement")
-@click.argument("model")
+@click.argument("model", shell_complete=completing.models)
 @asks
 @click.pass_context
 def explain_placement(ctx: click.Context, asking: Asking, *, model: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from llmgw.cli import fit_showing, model_configs, plan_showing
+from llmgw.cli import completing, fit_showing, model_configs, plan_showing
 from llmgw.cli.asking import Asking, asks
 from llmgw.cli.failures import ExitCode
 from llmgw.config.tending import WeightsSettings
@@ -38,7 +38,7 @@ class _Options:
 
 
 @click.command()
-@click.argument("model", required=False)
+@click.argument("model", required=False, shell_complete=completing.models)
 @click.option(
     "--config",
     type=click.Path(exists=True, path_type=Path),

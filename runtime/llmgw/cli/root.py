@@ -92,6 +92,11 @@ COMMANDS: Mapping[str, LazyCommand] = {
         attribute="replay",
         help="Decide recorded passes of a control plane once more, and compare.",
     ),
+    "completion": LazyCommand(
+        module="llmgw.cli.completion_cmd",
+        attribute="completion",
+        help="Print the script with which a shell completes commands and names.",
+    ),
     "llama-server": LazyCommand(
         module="llmgw.cli.llama_server_cmd",
         attribute="llama_server",

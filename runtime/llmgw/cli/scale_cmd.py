@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from llmgw.cli import model_change_cmd
+from llmgw.cli import completing, model_change_cmd
 from llmgw.cli.asking import Asking, asks
 from llmgw.cli.catalog_questions import CatalogQuestions
 from llmgw.domain.catalog_views import ScalingWish
@@ -12,7 +12,7 @@ from llmgw.kit import units
 
 
 @click.command()
-@click.argument("name", metavar="MODEL")
+@click.argument("name", metavar="MODEL", shell_complete=completing.models)
 @click.option("--min", "least", type=click.IntRange(0), required=True, help="Replicas that run.")
 @click.option(
     "--max",
@@ -36,7 +36,7 @@ def scale(
     idle_timeout: str | None,
     is_trial: bool,
 ) -> None:
-    r"""Change how many replicas of a stored MODEL run, and nothing else of it.
+    """Change how many replicas of a stored MODEL run, and nothing else of it.
 
     Exactly --min run; --max starts no more of them under load.
 
@@ -44,7 +44,7 @@ def scale(
     Example:
       llmgw ctl scale llama --min 2
       llmgw ctl scale llama --min 0 --max 1 --idle-timeout 45m
-    """
+    """  # noqa: D301 - click reads \b
     wish = ScalingWish(least, max=most, idle_timeout=idle_timeout)
     answer = CatalogQuestions(asking.client).scale(name, wish, is_trial=is_trial)
     model_change_cmd.say(asking, answer, is_trial=is_trial)

@@ -43,7 +43,11 @@ def server(
 
     Every setting can be given by environment too: LLMGW_LISTEN, LLMGW_GATEWAY__WORKERS, ...
     Ends by SIGTERM; engines go on.
-    """
+
+    \b
+    llmgw server --config /etc/llmgw/server.yaml
+    llmgw server --endpoint gpu01=http://10.0.0.11:8000/v1=llama
+    """  # noqa: D301 - click reads \b
     if ctx.invoked_subcommand == init.name:
         return  # it makes the settings
     environ = sources.environment()
@@ -81,7 +85,10 @@ def reap(settings: ServerSettings, *, service_result: str) -> None:
 
     They serve on without a server, so that the next one can take them over. For the ExecStopPost
     of a systemd unit.
-    """
+
+    \b
+    llmgw server reap
+    """  # noqa: D301 - click reads \b
     if service_result != "success":
         click.echo(f"the server ended by {service_result}: its workers serve on for the next one")
         return

@@ -32,7 +32,11 @@ def init(ctx: click.Context, *, hosts: Sequence[str], is_trial: bool, is_json: b
 
     Each step looks for its own result first, so it may be run again at any time; what is there
     stays. --host adds addresses that this machine does not see itself. Needs root.
-    """
+
+    \b
+    llmgw server init
+    llmgw server init --host llm.example.org
+    """  # noqa: D301 - click reads \b
     machine = ThisMachine()
     ground = Ground(
         machine=machine,

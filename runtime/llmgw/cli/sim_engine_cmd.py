@@ -107,7 +107,10 @@ def sim_engine(
 
     Its metrics carry vLLM's names. While it runs, 'POST /sim' with a JSON object changes
     ttft_ms, tpot_ms, tokens, fail_rate, fail_status, hang, hang_health or cut_after_tokens.
-    """
+
+    \b
+    llmgw sim-engine --listen 127.0.0.1:8000 --model tiny
+    """  # noqa: D301 - click reads \b
     logs.setup()
     engine.run(
         behaviour.EngineOptions(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import random
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import click
 
+from llmgw.cli.option_groups import Command, Option, bundled
 from llmgw.cli.params import DURATION
 from llmgw.errors import Invalid
 from llmgw.kit import units
@@ -19,21 +18,18 @@ from llmgw.simulator.sim_shards import Habits
 
 _SEED_BITS = 32
 
-_Command = Callable[..., None]
-_Option = Callable[[_Command], _Command]
-
-hardware: _Option = click.option(
+hardware: Option = click.option(
     "--hardware",
     multiple=True,
     metavar="FILE|NAME",
     help="What nodes look like, in turns; a JSON file, or one that comes along: "
     f"{', '.join(machines.shipped())}.  [default: all of these]",
 )
-seeded: _Option = click.option(
+seeded: Option = click.option(
     "--seed", type=int, help="Makes loads and mishaps those of an earlier run."
 )
 
-_HABITS: Sequence[_Option] = (
+_HABITS: Sequence[Option] = (
     click.option(
         "--load-time",
         "load_s",
@@ -60,7 +56,7 @@ _HABITS: Sequence[_Option] = (
     click.option("--tpot-ms", type=click.FloatRange(min=0.0), default=10.0, show_default=True),
 )
 
-_RATES: Sequence[_Option] = (
+_RATES: Sequence[Option] = (
     click.option("--lose-every", type=DURATION, help="A node loses power, on average so often."),
     click.option("--lost-for", "lost_for_s", type=DURATION, default="90s", show_default=True),
     click.option(
@@ -78,14 +74,14 @@ _RATES: Sequence[_Option] = (
 )
 
 
-def habits(command: _Command) -> _Command:
+def habits(command: Command) -> Command:
     """Add how simulated engines behave; the command takes it as ``habits``."""
-    return _bundled(command, _HABITS, "habits", _habits)
+    return bundled(command, _HABITS, name="habits", make=_habits)
 
 
-def rates(command: _Command) -> _Command:
+def rates(command: Command) -> Command:
     """Add how often mishaps happen; the command takes it as ``rates``."""
-    return _bundled(command, _RATES, "rates", _rates)
+    return bundled(command, _RATES, name="rates", make=_rates)
 
 
 def drawn(seed: int | None) -> int:
@@ -142,23 +138,6 @@ class Failures(click.ParamType[Mapping[Kind, float]]):
 
 
 FAILURES = Failures()
-
-
-def _bundled(
-    command: _Command, options: Sequence[_Option], name: str, make: Callable[..., object]
-) -> _Command:
-    """The command with these options, whose values ``make`` turns into its argument ``name``."""
-    keys = make.__annotations__.keys() - {"return"}
-
-    @functools.wraps(command)
-    def wrapped(*args: Any, **given: Any) -> None:
-        own = {key: given.pop(key) for key in keys}
-        command(*args, **{name: make(**own)}, **given)
-
-    decorated: _Command = wrapped
-    for option in reversed(options):
-        decorated = option(decorated)
-    return decorated
 
 
 def _habits(

@@ -8,6 +8,7 @@ from dataclasses import asdict
 import click
 import httpx
 
+from llmgw.cli import completing
 from llmgw.cli.asking import Asking, asks
 from llmgw.cli.failures import ExitCode
 from llmgw.cli.screens import Column, Row
@@ -25,7 +26,7 @@ _COLUMNS = (
 
 
 @click.command("tool-check")
-@click.argument("model")
+@click.argument("model", shell_complete=completing.models)
 @click.option(
     "--url",
     default=DEFAULT_GATEWAY_URL,

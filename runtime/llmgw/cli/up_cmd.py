@@ -74,7 +74,11 @@ def up(
 
     Without --model or --config it serves the GGUF files in the models folder of --data.
     Every setting of a server and of an agent can be given by environment too.
-    """
+
+    \b
+    llmgw up
+    llmgw up --model hf:ggml-org/gemma-3-270m-it-GGUF/gemma-3-270m-it-Q8_0.gguf
+    """  # noqa: D301 - click reads \b
     wishes = Wishes(
         data=data,
         config=config,

@@ -6,7 +6,7 @@ import time
 
 import click
 
-from llmgw.cli import figures, models_cmd
+from llmgw.cli import completing, figures, models_cmd
 from llmgw.cli.asking import Asking, asks
 from llmgw.cli.client import AdminClient, Answer
 from llmgw.cli.load_progress import LoadProgress
@@ -18,7 +18,7 @@ _LOOK_EVERY_S = 0.5
 
 
 @click.command()
-@click.argument("model")
+@click.argument("model", shell_complete=completing.models)
 @click.option(
     "--timeout",
     "timeout_s",

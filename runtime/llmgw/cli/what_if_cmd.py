@@ -8,7 +8,7 @@ from typing import Any
 import click
 import yaml
 
-from llmgw.cli import plan_showing
+from llmgw.cli import completing, plan_showing
 from llmgw.cli.asking import Asking, asks
 from llmgw.cli.failures import ExitCode
 from llmgw.domain.questions import Supposed
@@ -27,7 +27,7 @@ def what_if() -> None:
 
 
 @what_if.command()
-@click.argument("node")
+@click.argument("node", shell_complete=completing.nodes)
 @asks
 @click.pass_context
 def drain(ctx: click.Context, asking: Asking, *, node: str) -> None:
@@ -40,7 +40,7 @@ def drain(ctx: click.Context, asking: Asking, *, node: str) -> None:
 
 
 @what_if.command()
-@click.argument("node")
+@click.argument("node", shell_complete=completing.nodes)
 @asks
 @click.pass_context
 def lose(ctx: click.Context, asking: Asking, *, node: str) -> None:
@@ -53,7 +53,7 @@ def lose(ctx: click.Context, asking: Asking, *, node: str) -> None:
 
 
 @what_if.command()
-@click.argument("model", metavar="MODEL|FILE")
+@click.argument("model", metavar="MODEL|FILE", shell_complete=completing.models)
 @asks
 @click.pass_context
 def add(ctx: click.Context, asking: Asking, *, model: str) -> None:

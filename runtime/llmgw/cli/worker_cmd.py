@@ -18,7 +18,11 @@ from llmgw.serve.messages import Configure
 @click.option("--link-fd", type=int, required=True, help="This end of the link to the server.")
 @click.option("--run-dir", type=click.Path(path_type=Path), required=True)
 def worker(*, listener_fd: int, link_fd: int, run_dir: Path) -> None:
-    """Serve on an inherited socket what the server says."""
+    """Serve on an inherited socket what the server says.
+
+    \b
+    llmgw worker --listener-fd 5 --link-fd 6 --run-dir /run/llmgw
+    """  # noqa: D301 - click reads \b
     logs.setup()
     openfiles.take_all()
     listener, link = socket.socket(fileno=listener_fd), socket.socket(fileno=link_fd)
