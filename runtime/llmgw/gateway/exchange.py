@@ -24,6 +24,8 @@ MODEL_PATHS: Final = frozenset({b"/v1/chat/completions", b"/v1/completions", b"/
 STREAM_PATHS: Final = MODEL_PATHS - {b"/v1/embeddings"}
 """Those that can answer with a stream."""
 
+_LARGE_BYTES: Final = 262_144
+
 _NO_FIELDS: Final[dict[bytes, bytes]] = {}
 
 CLIENT_GONE: Final = 499
@@ -61,13 +63,23 @@ ENGINES_FAULTS: Final = frozenset({Cut.LOST, Cut.NO_END, Cut.STUCK, Cut.SILENT})
 
 
 class BodyBudget:
-    """How many bytes of request bodies a worker holds, and how many it may."""
+    """How many bytes of request bodies a worker holds, and how many it may.
 
-    __slots__ = ("held_bytes", "most_bytes")
+    The last eighth is for small bodies: a few clients with large ones must not shut out all.
+    """
+
+    __slots__ = ("held_bytes", "most_bytes", "most_large_bytes")
 
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes = most_bytes
+        self.most_large_bytes = most_bytes - most_bytes // 8
         self.held_bytes = 0
+
+    def may_hold(self, wanted_bytes: int, *, of_body_bytes: int) -> bool:
+        """Whether it may hold so many more of a body that then is of this length."""
+        is_large = of_body_bytes > _LARGE_BYTES
+        most_bytes = self.most_large_bytes if is_large else self.most_bytes
+        return self.held_bytes + wanted_bytes <= most_bytes
 
 
 class Exchange:
@@ -177,17 +189,19 @@ class Exchange:
 
     def add_body(self, piece: bytes) -> bool:
         """Take in a piece of the body, unless the budget is used up."""
-        budget = self._budget
-        if budget.held_bytes + len(piece) > budget.most_bytes:
+        budget, size = self._budget, len(piece)
+        if budget.held_bytes + size > budget.most_large_bytes and not budget.may_hold(
+            size, of_body_bytes=self.body_bytes + size
+        ):
             return False
-        budget.held_bytes += len(piece)
+        budget.held_bytes += size
         if not self.body_bytes:
             self.body = piece
         elif self._pieces is None:
             self._pieces = [self.body, piece]
         else:
             self._pieces.append(piece)
-        self.body_bytes += len(piece)
+        self.body_bytes += size
         return True
 
     def join_body(self) -> None:

@@ -43,6 +43,18 @@ async def test_small_requests_are_served_while_large_ones_fill_the_budget(small)
     assert (await stage.ask()).status == 200
 
 
+async def test_large_bodies_that_never_become_whole_leave_room_for_small_ones(small):
+    stage, engine = small
+    begun = post(b"x" * 1_000_100)[:-200]
+    slow = await stage.send(begun)
+    assert (await slow.answer()).code == "memory_pressure"
+    patient = await stage.send(begun[:870_000])
+    await stage.until(lambda: stage.stats.buffered_body_bytes > 860_000)
+    engine.always(whole())
+    assert (await stage.ask({**ASK, "filler": FILLER[:100_000]})).status == 200
+    assert patient.ended is None
+
+
 async def test_body_is_given_back_once_the_answer_has_begun(small):
     """A stream may run for an hour; nothing will be sent again."""
     stage, engine = small
