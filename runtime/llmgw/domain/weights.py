@@ -71,10 +71,11 @@ def check(source: str) -> None:
         hub_source(source)
     elif is_remote(source):
         try:
-            host = urlsplit(source).hostname
+            parts = urlsplit(source)
+            is_address = bool(parts.hostname) and (parts.port is None or parts.port > 0)
         except ValueError:
-            host = None
-        if not host:
+            is_address = False
+        if not is_address:
             raise Invalid(f"{shown(source)} is no address: write http://HOST/PATH")
 
 

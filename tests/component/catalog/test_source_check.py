@@ -111,7 +111,22 @@ async def test_what_only_nodes_or_engines_can_find_passes_with_a_note(source, sa
     assert says in found.detail
 
 
-@pytest.mark.parametrize("source", ["hf:org", "http:///x", "hf:org/m@:x"])
+@pytest.mark.parametrize(
+    "source",
+    [
+        "hf:org",
+        "http:///x",
+        "hf:org/m@:x",
+        "http://127.0.0.1:99999/x",
+        "http://127.0.0.1:-5/x",
+        "http://[::1/x",
+        "http://127.0.0.1:1/\ud800",
+        f"http://{'a' * 300}/x",
+        "http://a b/x",
+        "http://%/x",
+    ],
+    ids=ascii,
+)
 async def test_a_source_that_is_none_is_told(source):
     found = await check().check(source)
     assert (found.is_good, bool(found.detail)) == (False, True)
@@ -153,13 +168,17 @@ async def test_what_the_hub_says_is_told(hub, source, is_good, says):
 
 
 async def test_the_hubs_token_opens_what_is_closed_and_the_size_is_known(hub):
-    found = await SourceCheck(hub_url=hub.url, hub_token=lambda: "hf_reader").check("hf:org/closed/m.gguf")
+    found = await SourceCheck(hub_url=hub.url, hub_token=lambda: "hf_reader").check(
+        "hf:org/closed/m.gguf"
+    )
     assert (found.is_good, found.size_bytes) == (True, 10_000)
 
 
 async def test_the_hubs_token_is_sent_to_nobody_else(hub):
     async with serving(lambda _: Reply(200, body=WEIGHTS)) as other:
         await SourceCheck(hub_url=hub.url, hub_token=lambda: "hf_x").check(f"{other.url}/m.gguf")
-        await SourceCheck(hub_url="http://hub.invalid", hub_token=lambda: "hf_x").check("hf:org/open")
+        await SourceCheck(hub_url="http://hub.invalid", hub_token=lambda: "hf_x").check(
+            "hf:org/open"
+        )
         assert all("authorization" not in r.headers for r in other.requests)
     assert SourceCheck(hub_url="http://hub.invalid", hub_token=lambda: "hf_x")._hub_headers() == {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -30,7 +31,7 @@ async def apply(
 ) -> OutcomeOut:
     """Make the stored models those that are given, all in one step or none."""
     outcome = await catalogs.apply(
-        reading_models.several(wanted.models),
+        await asyncio.to_thread(reading_models.several, wanted.models),
         may_remove=wanted.prune,
         has_source_check=wanted.check_sources,
         actor=act.actor.name,

@@ -5,6 +5,7 @@ Each takes ``dry_run``, which tells what would come of it and changes nothing.
 
 from __future__ import annotations
 
+import asyncio
 from http import HTTPStatus
 from typing import Annotated
 
@@ -35,7 +36,7 @@ async def add(
     catalogs: Catalogs, act: Acting, wanted: AddIn, *, dry_run: DryRun = False
 ) -> OutcomeOut:
     """Add a model; it is checked whole, its source is looked for, and it is there at once."""
-    definition = reading_models.one(wanted.definition)
+    definition = await asyncio.to_thread(reading_models.one, wanted.definition)
     act.target = str(definition.get("name", ""))[:128]
     outcome = await catalogs.add(
         definition,

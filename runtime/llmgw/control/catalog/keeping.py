@@ -123,13 +123,13 @@ class CatalogKeeper:
         async with self._turn:
             await self._load(self._stored)
             before, at = self._composition, self._clock.wall()
-            edits = make(before)
-            after = composing.changed(before, edits, at=at) if edits else before
+            edits, after = await asyncio.to_thread(_tried, make, before, at)
             if edits and not is_trial:
                 await self._write(self._stored, edits, actor=actor, at=at)
                 await self._load(self._stored)
                 after = self._composition
-        return Edited(after, tuple(comparing.changes(before.catalog, after.catalog)))
+        changes = await asyncio.to_thread(comparing.changes, before.catalog, after.catalog)
+        return Edited(after, tuple(changes))
 
     def shown(self) -> CatalogView:
         """Every entry as it was written, and what was left out."""
@@ -181,5 +181,12 @@ class CatalogKeeper:
         rows = {row.name: row for row in await stored.all()}
         if rows == self._composition.rows:
             return
-        self._composition = composing.compose(self._composition.declared, rows.values())
+        declared = self._composition.declared
+        self._composition = await asyncio.to_thread(composing.compose, declared, rows.values())
         self.live.swap(self._composition.catalog)
+
+
+def _tried(make: Make, before: Composition, at: float) -> tuple[Sequence[ModelEdit], Composition]:
+    """What a change comes to; beside the loop, for a large catalog takes a while to check."""
+    edits = make(before)
+    return edits, composing.changed(before, edits, at=at) if edits else before

@@ -8,6 +8,7 @@ engine can find (a path, a name that the engine resolves) passes with a note.
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable, Mapping
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -22,6 +23,7 @@ TOTAL_S = 10.0
 _MOST_REDIRECTS = 5
 _MANIFEST = "manifest.json"
 _AT_ONCE = 4
+_SHOWN_CHARACTERS = 200
 
 _GONE = frozenset({404, 410})
 _REFUSALS: Mapping[int, str] = {
@@ -63,6 +65,7 @@ class SourceCheck:
         self._hub_token = hub_token
         self._connect_s, self._total_s = connect_s, total_s
         self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._trust: ssl.SSLContext | None = None
 
     async def check(self, source: str) -> SourceView:
         """What is known of a source; never raises, for a refusal is an answer."""
@@ -88,22 +91,30 @@ class SourceCheck:
         token = self._hub_token() if is_private else ""
         return {"authorization": f"Bearer {token}"} if token else {}
 
+    async def _trusted(self) -> ssl.SSLContext:
+        """The authorities of this host, read once: that takes as long as many questions."""
+        if self._trust is None:
+            self._trust = await asyncio.to_thread(httpx.create_ssl_context)
+        return self._trust
+
     async def _looked_at(self, source: str, *, url: str, headers: Mapping[str, str]) -> SourceView:
         bounds = httpx.Timeout(self._total_s, connect=self._connect_s)
         try:
             async with (
                 asyncio.timeout(self._total_s),
-                httpx.AsyncClient(timeout=bounds, headers=dict(headers)) as client,
+                httpx.AsyncClient(
+                    timeout=bounds, headers=dict(headers), verify=await self._trusted()
+                ) as client,
             ):
                 return _verdict(source, await _asked(client, url))
-        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, OSError) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError, OSError) as error:
             why = str(error) or type(error).__name__
             if isinstance(error, (TimeoutError, httpx.TimeoutException)):
                 why = f"no answer within {self._total_s:g} s"
             return SourceView(
                 source,
                 is_good=False,
-                detail=f"{weights.shown(url)} is unreachable from the control plane: {why[:200]}",
+                detail=f"{_short(url)} is unreachable from the control plane: {why[:200]}",
             )
 
 
@@ -140,7 +151,7 @@ def _origin(url: httpx.URL) -> tuple[str, str]:
 
 
 def _verdict(source: str, answer: httpx.Response) -> SourceView:
-    where, status = weights.shown(str(answer.url)), answer.status_code
+    where, status = _short(str(answer.url)), answer.status_code
     if answer.is_redirect:
         host = answer.next_request.url.host if answer.next_request is not None else "another host"
         return SourceView(
@@ -155,10 +166,17 @@ def _verdict(source: str, answer: httpx.Response) -> SourceView:
         return SourceView(source, is_good=False, detail=f"{where} answers {status}: {said}")
     if answer.headers.get("content-type", "").partition(";")[0].strip().lower() == "text/html":
         return SourceView(source, is_good=False, detail=f"{where} is a page, not weights")
-    is_description = where.endswith(_MANIFEST) or "/api/models/" in where
+    path = answer.url.path
+    is_description = path.endswith(f"/{_MANIFEST}") or path.startswith("/api/models/")
     return SourceView(
         source, is_good=True, detail="", size_bytes=None if is_description else _size(answer)
     )
+
+
+def _short(url: str) -> str:
+    """An address as it may be told: without secrets, and not longer than a line or two."""
+    shown = weights.shown(url)
+    return shown if len(shown) <= _SHOWN_CHARACTERS else f"{shown[:_SHOWN_CHARACTERS]}…"
 
 
 def _size(answer: httpx.Response) -> int | None:
