@@ -156,7 +156,10 @@ async def test_a_rank_that_dies_takes_the_first_one_with_it(nodes, engine, mode)
     os.killpg(second.processes("tiny-1.1")[-1].pid, 9)
     await second.until(ShardState.FAILED)
     await first.until(ShardState.FAILED)
+    assert "SIGKILL" in second.reports[-1].error
+    assert first.reports[-1].error
     await eventually(lambda: not first.made.running())
+    assert not (first.work_dir / "shard-tiny-1.0.json").exists()
 
 
 async def test_all_processes_of_a_rank_end_with_it_the_ray_head_too(nodes):

@@ -66,7 +66,8 @@ async def test_what_looks_like_a_comment_is_an_answer_where_there_are_no_events(
     engine = await stage.engine()
     engine.always(CHUNKED + chunk(PING), Do.HOLD)
     client = await stage.send(post(ASK))
-    await client.got(b"HTTP/1.1 200 ")
+    await client.got(PING)
+    assert client.raw.startswith(b"HTTP/1.1 200 ")
     client.leave()
 
 

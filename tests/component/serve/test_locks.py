@@ -29,6 +29,12 @@ def holder(tmp_path):
         process.kill()
 
 
+def assert_free(path):
+    """It can be taken, and names whoever takes it."""
+    with locks.hold(path, what="it"):
+        assert path.read_text() == f"{os.getpid()}\n"
+
+
 def test_who_comes_second_is_told_who_holds_it(holder):
     path, process = holder
     with pytest.raises(AlreadyHeld, match=f"it is in use by process {process.pid} \\(.*python"):
@@ -39,21 +45,22 @@ def test_a_killed_holder_holds_nothing(holder):
     path, process = holder
     process.send_signal(signal.SIGKILL)
     process.wait()
-    locks.hold(path, what="it").release()
+    assert_free(path)
 
 
 def test_a_child_does_not_keep_the_lock_of_its_parent(tmp_path):
     lock = locks.hold(tmp_path / "lock", what="it")
     with subprocess.Popen(["sleep", "60"]) as child:
         lock.release()
-        locks.hold(tmp_path / "lock", what="it").release()
+        assert_free(tmp_path / "lock")
         child.kill()
 
 
 def test_a_released_lock_can_be_released_again_and_taken(tmp_path):
     with locks.hold(tmp_path / "lock", what="it") as lock:
         lock.release()
-    locks.hold(tmp_path / "lock", what="it").release()
+        assert_free(tmp_path / "lock")
+    assert_free(tmp_path / "lock")
 
 
 def test_the_file_names_the_holder_and_only_its_user_reads_it(tmp_path):

@@ -109,6 +109,7 @@ async def test_a_table_of_many_thousand_endpoints_reaches_the_worker(run_dir):
         for number in range(2, 6):
             pool.publish(RouteTable(number=number, endpoints=many))
         await until(lambda: _number_is(url, 5))
+        assert len(set(pool.pids())) == 1, "nobody died of it"
     finally:
         await pool.close(grace_s=1.0)
 

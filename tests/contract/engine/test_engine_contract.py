@@ -125,6 +125,8 @@ def test_a_stream_whose_client_left_is_freed(kind):
     with httpx.stream("POST", f"{engine.url}{COMPLETIONS}", json=body, timeout=20) as stream:
         next(stream.iter_raw())
     engine.wait_metric(kind.running, 0, timeout_s=3)
+    assert engine.metric(kind.waiting) == 0
+    assert engine.health() == 200, "it is freed and not broken"
 
 
 def test_it_ends_when_it_is_told_to(engine):
