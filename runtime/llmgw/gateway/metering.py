@@ -7,7 +7,6 @@ figures out and ``figures`` makes metrics of them.  Nothing is formatted here.
 from __future__ import annotations
 
 import copy
-from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -21,6 +20,10 @@ UNKNOWN_MODEL: Final = "unknown"
 COMMITTED: Final = "committed"
 """The outcome of the attempt that became the answer."""
 
+# Looked up once.
+_ATTEMPT_EDGES: Final = ATTEMPT_EDGES
+_REQUEST_EDGES_S: Final = REQUEST_EDGES_S
+_TTFT_EDGES_S: Final = TTFT_EDGES_S
 _STALLS: Final = frozenset({Cut.STUCK, Cut.SILENT})
 _COMPLETED: Final = State.COMPLETED
 _FAILED: Final = State.FAILED
@@ -140,14 +143,14 @@ class Meter:
     def _record_work(self, exchange: Exchange, tally: Tally) -> None:
         """Count what a request for a model took and cost."""
         attempts = exchange.attempts
-        self._attempt_buckets[bisect_left(ATTEMPT_EDGES, attempts)] += 1
+        self._attempt_buckets[_bucket(_ATTEMPT_EDGES, attempts)] += 1
         self._attempts += attempts
         total_s = exchange.ended_at - exchange.started_at
-        tally.request_buckets[bisect_left(REQUEST_EDGES_S, total_s)] += 1
+        tally.request_buckets[_bucket(_REQUEST_EDGES_S, total_s)] += 1
         tally.request_sum_s += total_s
         if exchange.first_byte_at:
             ttft_s = exchange.first_byte_at - exchange.sent_at
-            tally.ttft_buckets[bisect_left(TTFT_EDGES_S, ttft_s)] += 1
+            tally.ttft_buckets[_bucket(_TTFT_EDGES_S, ttft_s)] += 1
             tally.ttft_sum_s += ttft_s
             tally.outcomes[COMMITTED] = tally.outcomes.get(COMMITTED, 0) + 1
         usage = exchange.usage
@@ -177,3 +180,13 @@ class Meter:
         if tally is None:
             tally = self._tallies[model] = Tally()
         return tally
+
+
+def _bucket(edges: tuple[float, ...], value: float) -> int:
+    """Where ``value`` is counted; nearly all are in the first few buckets."""
+    bucket = 0
+    for edge in edges:
+        if value <= edge:
+            break
+        bucket += 1
+    return bucket

@@ -8,7 +8,7 @@ permit is taken afterwards.  What things cost is in ``costs`` and ``scores``.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Final, Generic, NamedTuple
+from typing import Final, Generic
 
 from llmgw.gateway import ranking
 from llmgw.gateway.choice import Choice, ChoiceT
@@ -21,14 +21,17 @@ CONTEXT_SLACK: Final = 1.1
 _MOST_SCORED: Final = 16
 
 
-class Picked(NamedTuple, Generic[ChoiceT]):
+class Picked(Generic[ChoiceT]):
     """An endpoint, and what became of the wish to follow a prefix.
 
     ``following`` is ``None`` for a wish without a trail.
     """
 
-    choice: ChoiceT
-    following: Following | None
+    __slots__ = ("choice", "following")
+
+    def __init__(self, choice: ChoiceT, following: Following | None) -> None:
+        self.choice = choice
+        self.following = following
 
 
 def pick(

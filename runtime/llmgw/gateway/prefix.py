@@ -78,7 +78,7 @@ class Trail:
             holders = [
                 index
                 for index, one in enumerate(incarnations)
-                if one in marks and marks[one] > expired_at
+                if (used_at := marks.get(one)) is not None and used_at > expired_at
             ]
             if holders:
                 return matched / total, holders

@@ -64,8 +64,8 @@ class _PlainLines:
 
     def __init__(self) -> None:
         self._known: dict[tuple[bytes, str, str, str, int, int], str] = {}
-        self._second = 0
-        self._begin_of_stamp = ""
+        self._second = self._at_ms = 0
+        self._begin_of_stamp = self._last_stamp = ""
 
     def __call__(self, exchange: Exchange, epoch_at: float) -> str:
         begun_at, ended_at = exchange.started_at, exchange.ended_at
@@ -92,11 +92,15 @@ class _PlainLines:
         )
 
     def _stamp(self, at_ms: int) -> str:
-        second, ms = divmod(at_ms, 1000)
+        if at_ms == self._at_ms:
+            return self._last_stamp  # of several requests in one millisecond
+        second = at_ms // 1000
         if second != self._second:
             self._second = second
             self._begin_of_stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
-        return f"{self._begin_of_stamp}.{ms:03d}Z"
+        self._at_ms = at_ms
+        self._last_stamp = f"{self._begin_of_stamp}.{at_ms - second * 1000:03d}Z"
+        return self._last_stamp
 
     def _what(self, exchange: Exchange) -> str:
         if exchange.state is not _COMPLETED or not exchange.model_name:
