@@ -195,6 +195,11 @@ class ClientConnection(Sender):
             self._overdue()
 
     @property
+    def holds_large_head(self) -> bool:
+        """See ``crowding.Guest``."""
+        return self._reader.holds_large_head
+
+    @property
     def idle_since(self) -> float | None:
         """See ``crowding.Guest``."""
         if self._exchange is not None or self._reader.begun is not None or self._is_deaf:
@@ -278,6 +283,9 @@ class ClientConnection(Sender):
             unread = Exchange(self._reception.budget, self._reception.clock.monotonic())
             self._answer_refusal(reader.refusal, reader.begun or unread)
         elif reader.begun is not None:
+            if reader.holds_large_head and not self._reception.crowd.may_hold_head(self):
+                self._answer_refusal(Refusal(Code.MEMORY_PRESSURE, retry_after_s=1), reader.begun)
+                return
             self.due_at = reader.begun.started_at + self._reception.limits.body_timeout_s
             if reader.wants_continue:
                 reader.wants_continue = False

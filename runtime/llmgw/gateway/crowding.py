@@ -20,6 +20,8 @@ _SETTLED_S = 2.0
 """Who came or was answered just now is about to ask."""
 
 _MOST_LINGERING = 16
+_MOST_LARGE_HEADS = 1024
+"""Heads that come slowly; of all others few bytes are kept."""
 
 
 class Guest(Protocol):
@@ -27,6 +29,11 @@ class Guest(Protocol):
 
     due_at: float
     is_paused: bool
+
+    @property
+    def holds_large_head(self) -> bool:
+        """Whether the begin of a long head is kept for it."""
+        ...
 
     @property
     def idle_since(self) -> float | None:
@@ -69,6 +76,8 @@ class Crowd:
         self._longest_idle: list[tuple[float, Guest]] = []
         self._look_at = 0.0
         self._lingering: set[Guest] = set()
+        self.most_large_heads = _MOST_LARGE_HEADS
+        self._with_large_heads: set[Guest] = set()
         self.turned_away = 0
 
     def has_room(
@@ -95,6 +104,17 @@ class Crowd:
     def leave(self, guest: Guest) -> None:
         """It is gone."""
         self._lingering.discard(guest)
+        self._with_large_heads.discard(guest)
+
+    def may_hold_head(self, guest: Guest) -> bool:
+        """Whether a head that is large and has no end yet may be kept, as so many others are."""
+        heads = self._with_large_heads
+        if guest not in heads and len(heads) >= self.most_large_heads:
+            heads -= {one for one in heads if not one.holds_large_head}
+            if len(heads) >= self.most_large_heads:
+                return False
+        heads.add(guest)
+        return True
 
     def _let_one_leave(self, guests: Collection[Guest], now: float) -> None:
         """The one that was idle for longest; looked for a few times a second, for many at once."""

@@ -20,6 +20,8 @@ _END_OF_HEAD: Final = b"\r\n\r\n"
 _FRAMING_ALLOWANCE: Final = 2
 """Chunk sizes may make a chunked body this many times as long on the wire, at any moment."""
 
+_LARGE_HEAD_BYTES: Final = 8192
+
 _NOBODYS: Final = httptools.HttpRequestParser(object())
 
 
@@ -62,6 +64,11 @@ class RequestReader:
         self.complete: list[Exchange] = []
         self.refusal: Refusal | None = None
         self.wants_continue = False
+
+    @property
+    def holds_large_head(self) -> bool:
+        """Whether more of a head has come than is usual, and not yet its end."""
+        return self._is_in_head and self._fed_bytes > _LARGE_HEAD_BYTES
 
     def feed(self, data: bytes) -> None:
         """Read on; after a refusal nothing more may be fed."""

@@ -150,3 +150,23 @@ async def test_endpoint_that_could_not_be_asked_is_not_taken_out_of_use(stage):
         await stage.until(lambda: stage.stats.missing_files >= 4)
         assert live.failed_looks == before
     assert not live.is_ejected
+
+
+async def test_large_heads_without_an_end_are_kept_for_so_many_clients_and_no_more(stage):
+    """Of one that comes slowly up to 64 KiB are held, and nobody has to be known for that."""
+    await stage.start()
+    stage.gateway._reception.crowd.most_large_heads = 2
+    begun = b"GET /health HTTP/1.1\r\nHost: x\r\nX: " + b"y" * 20_000
+    first, second = await stage.send(begun), await stage.send(begun)
+    await stage.until(lambda: len(stage.gateway._reception.crowd._with_large_heads) == 2)
+    third = await stage.send(begun)
+    answer = await third.answer()
+    assert (answer.status, answer.code) == (503, "memory_pressure")
+    small = await stage.send(get("/health"))
+    assert (await small.answer()).status == 200
+    first.send(b"\r\n\r\n")
+    assert (await first.answer()).status == 200
+    fourth = await stage.send(begun)
+    fourth.send(b"\r\n\r\n")
+    assert (await fourth.answer()).status == 200
+    assert second.ended is None
