@@ -57,6 +57,8 @@ class Database:
         self._engine: AsyncEngine | None = None
         self._is_prepared = False
         self._opening = asyncio.Lock()
+        self._cut: set[asyncio.Task[Any]] = set()
+        """Transactions that nobody waits for any more."""
 
     @property
     def is_sqlite(self) -> bool:
@@ -84,7 +86,13 @@ class Database:
             _log.info("store_opened", store=self.address.shown)
 
     async def close(self) -> None:
-        """Leave; a transaction that is under way is cut."""
+        """Leave; a transaction that is under way is cut.
+
+        One that was cut before and waits in its driver's thread is waited for: whoever ends the
+        event loop under it would wait for ever.
+        """
+        if self._cut:
+            await asyncio.wait(self._cut, timeout=BUSY_S + _SLACK_S)
         engine, self._engine, self._is_prepared = self._engine, None, False
         if engine is not None:
             await engine.dispose()
@@ -124,6 +132,8 @@ class Database:
             done, _ = await asyncio.wait({task}, timeout=bound_s)
         finally:
             if not task.done():
+                self._cut.add(task)
+                task.add_done_callback(self._cut.discard)
                 await _end(task, sockets)
         if not done:
             raise DeadlinePassed(

@@ -3,11 +3,14 @@
 Times are those of the database's clock alone, so servers need not agree on theirs. On SQLite the
 taker holds an operating-system lock beside the file as well: that one ends with its process, so
 whoever has it need not wait for the lease of a dead one to run out, and nobody else may take it.
+So a file that cannot be written, on a full disk or behind another writer, costs nobody the lead.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +18,8 @@ from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from llmgw.domain.stored import Lease
-from llmgw.errors import Invalid
-from llmgw.kit import filelocks
+from llmgw.errors import Invalid, LlmgwError
+from llmgw.kit import filelocks, logs
 from llmgw.store.database import Database
 from llmgw.store.fencing import LEADER
 
@@ -45,6 +48,11 @@ _HELD = "SELECT owner, term, address, expires_at - {now} AS left_ms FROM leases 
 
 _RELEASE = "UPDATE leases SET expires_at = 0 WHERE name = :name AND owner = :owner"
 
+_PATIENCE = 1 / 4
+"""The share of a lease for which who has the lock waits for the file to be written."""
+
+_log = logs.get(__name__)
+
 
 class LeasesRepo:
     """One lease by its name, as one process takes it."""
@@ -55,6 +63,9 @@ class LeasesRepo:
         self._name = name
         path = database.address.path
         self._lock = None if path is None else FileLock(path.with_name(f"{path.name}.lock"))
+        self._by_lock: Lease | None = None
+        """What was taken with the lock, as long as this process has it."""
+        self._complaint = ""
 
     async def take(
         self, *, owner: str, address: str, ttl_s: float, above_term: int = 0
@@ -82,9 +93,20 @@ class LeasesRepo:
             held = _sql(connection, _HELD)
             return (await connection.execute(held, {"name": self._name})).first()
 
-        row = await self._database.write(take) if may_take else None
-        row = row or await self._database.read(look)
-        return None if row is None else _lease(row)
+        sure = self._sure(owner=owner, above_term=above_term)
+        try:
+            async with asyncio.timeout(None if sure is None else ttl_s * _PATIENCE):
+                row = await self._database.write(take) if may_take else None
+                row = row or await self._database.read(look)
+        except (LlmgwError, TimeoutError) as error:
+            if sure is None:
+                raise
+            self._complain(str(error) or "it does not answer")
+            return replace(sure, left_s=ttl_s)
+        self._complaint = ""
+        lease = None if row is None else _lease(row)
+        self._by_lock = lease if has_lock else None
+        return lease
 
     async def release(self, *, owner: str) -> None:
         """Let go of it at once, where it is ``owner``'s; nobody else's is touched."""
@@ -95,8 +117,20 @@ class LeasesRepo:
         try:
             await self._database.write(work)
         finally:
+            self._by_lock = None
             if self._lock is not None:
                 self._lock.release()
+
+    def _sure(self, *, owner: str, above_term: int) -> Lease | None:
+        """The lease that is ours whatever the file says: it was, and nobody else has the lock."""
+        held = self._by_lock
+        return held if held and held.owner == owner and held.term > above_term else None
+
+    def _complain(self, reason: str) -> None:
+        """The same trouble is told once."""
+        if reason != self._complaint:
+            self._complaint = reason
+            _log.warning("lease_held_by_its_lock_alone", lease=self._name, reason=reason)
 
 
 class FileLock:

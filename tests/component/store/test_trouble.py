@@ -95,6 +95,23 @@ async def test_another_writer_that_does_not_end_is_told(tmp_path, opened, monkey
     assert len(await store.nodes.all()) == 1
 
 
+async def test_a_store_whose_caller_gave_up_behind_a_writer_is_left_and_nothing_of_it_stays(
+    tmp_path, monkeypatch
+):
+    """The driver's thread still waits then; a loop that ends under it would never end."""
+    monkeypatch.setattr("llmgw.store.database.BUSY_S", 0.4)
+    store = Store(store_address.parse(str(tmp_path / "store.db")), sizing=Sizing())
+    await store.open(may_migrate=True)
+    other = sqlite3.connect(tmp_path / "store.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.1):
+            await store.nodes.enrol("n1", access={}, at=1.0)
+    other.close()
+    await store.close()
+    assert [task.get_name() for task in asyncio.all_tasks()] == [asyncio.current_task().get_name()]
+
+
 async def test_a_statement_that_takes_too_long_is_ended_by_the_server(postgres, opened):
     store = await opened(make_room(postgres), timeout_s=1.0)
     with pytest.raises(DeadlinePassed, match=r"longer than auth\.store_timeout_s"):
