@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from llmgw.agent.engines import checks, environment, programs
+from llmgw.agent.engines import checks, environment, programs, split_serving
 from llmgw.agent.engines.contract import Command, HelpQuestion, Place, StopPlan
 from llmgw.config.tending import SglangSettings
 from llmgw.domain.engine_options import POOLING, has_flag
@@ -51,23 +51,14 @@ class Sglang:
 
     def validate(self, profile: LaunchProfile, gpus: Sequence[Gpu]) -> None:
         """See ``Engine``."""
-        problems = [*checks.shape(profile, gpus), *checks.fp8(profile, gpus)]
-        if not gpus:
-            problems.append("sglang needs cards; give the profile a gpu_class")
-        problems += checks.options(self.name, profile)
-        checks.refuse(profile, problems)
+        split_serving.check(self.name, profile, gpus)
 
     def commands(self, spec: ShardSpec) -> tuple[Command, ...]:
         """See ``Engine``; every rank has a port, and only rank 0 answers requests on it."""
         checks.check_meeting(spec)
         profile, program = spec.profile, self._program()
         args = [*program[1:], *_LAUNCH, "--model-path", profile.model_path]
-        args += ["--host", self._place.listen_addr, "--port", str(spec.http_port)]
-        args += ["--tensor-parallel-size", str(profile.tp)]
-        if profile.pp > 1:
-            args += ["--pipeline-parallel-size", str(profile.pp)]
-        if profile.served_model_name:
-            args += ["--served-model-name", profile.served_model_name]
+        args += split_serving.options(spec, listen_addr=self._place.listen_addr)
         args += [*_meeting(spec), *_generated(profile), *profile.args]
         command = Command(
             name="sglang",
@@ -97,8 +88,7 @@ def _meeting(spec: ShardSpec) -> list[str]:
     if spec.nnodes <= 1:
         return []
     leader = str(Address(spec.leader_addr, spec.leader_port))
-    nodes = ["--nnodes", str(spec.nnodes), "--node-rank", str(spec.rank)]
-    return [*nodes, "--dist-init-addr", leader]
+    return [*split_serving.rank_options(spec), "--dist-init-addr", leader]
 
 
 def _generated(profile: LaunchProfile) -> list[str]:

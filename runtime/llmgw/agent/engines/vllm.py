@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from llmgw.agent.engines import checks, environment, programs
+from llmgw.agent.engines import checks, environment, programs, split_serving
 from llmgw.agent.engines.contract import Command, HelpQuestion, Place, StopPlan
 from llmgw.config.tending import VllmSettings
 from llmgw.domain.engine_options import POOLING, TOOL_PARSER, has_flag
@@ -45,11 +45,7 @@ class Vllm:
 
     def validate(self, profile: LaunchProfile, gpus: Sequence[Gpu]) -> None:
         """See ``Engine``."""
-        problems = [*checks.shape(profile, gpus), *checks.fp8(profile, gpus)]
-        if not gpus:
-            problems.append("vllm needs cards; give the profile a gpu_class")
-        problems += checks.options(self.name, profile)
-        checks.refuse(profile, problems)
+        split_serving.check(self.name, profile, gpus)
 
     def commands(self, spec: ShardSpec) -> tuple[Command, ...]:
         """See ``Engine``; with Ray only rank 0 has a vLLM, the others lend their cards to it."""
@@ -78,12 +74,7 @@ class Vllm:
     def _server(self, spec: ShardSpec) -> Command:
         profile, program = spec.profile, self._program()
         args = [*program[1:], "serve", profile.model_path]
-        args += ["--host", self._place.listen_addr, "--port", str(spec.http_port)]
-        args += ["--tensor-parallel-size", str(profile.tp)]
-        if profile.pp > 1:
-            args += ["--pipeline-parallel-size", str(profile.pp)]
-        if profile.served_model_name:
-            args += ["--served-model-name", profile.served_model_name]
+        args += split_serving.options(spec, listen_addr=self._place.listen_addr)
         args += [*self._meeting(spec), *_generated(profile), *profile.args]
         return Command(
             name="vllm",
@@ -100,7 +91,7 @@ class Vllm:
         if self._has_ray(spec):
             return backend
         headless = ["--headless"] if spec.rank != 0 else []
-        nodes = ["--nnodes", str(spec.nnodes), "--node-rank", str(spec.rank)]
+        nodes = split_serving.rank_options(spec)
         leader = ["--master-addr", spec.leader_addr, "--master-port", str(spec.leader_port)]
         return [*backend, *nodes, *leader, *headless]
 
