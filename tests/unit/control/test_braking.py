@@ -114,6 +114,14 @@ def test_it_ends_when_half_of_them_are_back():
     assert not braking.spares(over, "n009", now=NOW + 5)
 
 
+def test_who_falls_silent_a_moment_later_is_waited_for_too():
+    brake = noted(on=nodes(10, silent=3))
+    more = noted(brake, on=nodes(10, silent=6), now=NOW + 1)
+    assert (more.since_at, len(more.held)) == (NOW, 6)
+    assert noted(more, on=nodes(10, silent=4), now=NOW + 5).is_on
+    assert not noted(more, on=nodes(10, silent=3), now=NOW + 5).is_on
+
+
 def test_it_ends_after_a_while_and_does_not_come_again_for_the_same_silence():
     brake = noted(on=nodes(10, silent=4))
     ever = nodes(10, silent=4, for_s=20 + 599.0)

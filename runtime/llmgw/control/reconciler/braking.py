@@ -35,6 +35,8 @@ def noted(
     silent = {**awaited, **_silent(nodes, bounds=bounds, now=now)}
     brake = replace(brake, passed=brake.passed & silent.keys())
     if brake.since_at is not None:
+        # Nodes do not fall silent all in the same pass.
+        brake = replace(brake, held=brake.held | (silent.keys() - brake.passed))
         if _are_back(brake, {*nodes, *awaited}, silent):
             return Brake(passed=frozenset(silent), spared_until=now + bounds.lost_after_s)
         is_over = now - brake.since_at >= bounds.brake_max_s
