@@ -7,7 +7,8 @@ MODEL := $(DATA)/models/SmolLM2-135M-Instruct.Q4_1.gguf
 BIN := .venv/bin
 PIP := $(BIN)/pip --quiet --disable-pip-version-check
 CONTROLLER := .venv-controller
-SLOW_ROOMS := $(addprefix tests/,bench contract e2e component/agent component/rpc_session)
+SLOW_ROOMS := $(addprefix tests/,bench contract e2e component/agent component/catalog \
+	component/rpc_session)
 SLOW := $(BIN)/pytest -n 3 --dist worksteal -m "slow and not soak and not exhaustive" \
 	--durations 12 $(SLOW_ROOMS)
 

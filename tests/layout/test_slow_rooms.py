@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 MARK = re.compile(r"pytest\.mark\.(?:slow|soak)\b(?!\n@pytest\.mark\.exhaustive\b)")
-ROOMS = re.compile(r"^SLOW_ROOMS := \$\(addprefix tests/,(.+)\)$", re.MULTILINE)
+ROOMS = re.compile(r"^SLOW_ROOMS := \$\(addprefix tests/,([^)]+)\)$", re.MULTILINE)
 
 
 def test_every_slow_test_is_in_a_room_that_make_slow_collects():
@@ -31,4 +31,4 @@ def has_slow_tests(path):
 
 def named_rooms():
     named = ROOMS.search((ROOT / "Makefile").read_text())
-    return [ROOT / "tests" / room for room in named[1].split()]
+    return [ROOT / "tests" / room for room in named[1].replace("\\\n", " ").split()]
