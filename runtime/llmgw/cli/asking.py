@@ -5,34 +5,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import click
 
 from llmgw.cli import plain, screens
 from llmgw.cli.client import AdminClient
+from llmgw.cli.ctl_options import CtlOptions
 from llmgw.cli.screens import Screen
-from llmgw.errors import Invalid
-
-
-@dataclass(frozen=True, slots=True)
-class CtlOptions:
-    """What stands between ``ctl`` and its command."""
-
-    admin_url: str
-    timeout_s: float | None = None
-    token_file: Path | None = None
-    has_headers: bool = True
-
-    def token(self) -> str:
-        """What the file holds; empty without one."""
-        if self.token_file is None:
-            return ""
-        try:
-            return self.token_file.read_text().strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise Invalid(f"--token-file {self.token_file} cannot be read: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)

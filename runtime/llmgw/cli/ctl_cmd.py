@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from llmgw.cli.asking import CtlOptions
+from llmgw.cli.ctl_options import CtlOptions
 from llmgw.cli.lazy import LazyCommand, LazyGroup
 from llmgw.cli.params import DURATION
 

@@ -85,7 +85,6 @@ COMMANDS: Mapping[str, LazyCommand] = {
         module="llmgw.cli.simulate_cmd",
         attribute="simulate",
         help="Simulate nodes, to see what a control plane makes of them.",
-        extras="agent",
     ),
     "replay": LazyCommand(
         module="llmgw.cli.replay_cmd",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import llmgw
-from llmgw.cli import ctl_cmd, root
+from llmgw.cli import ctl_cmd, root, simulate_cmd
 from tests.fakes import commands
 
 _WITHOUT_EXTRAS = """
@@ -38,6 +38,7 @@ print(sorted(name for name in sys.modules if "." not in name), file=sys.stderr)
 _WITH_EXTRAS = [
     *((name,) for name, entry in root.COMMANDS.items() if entry.extras),
     *(("ctl", name) for name, entry in ctl_cmd.COMMANDS.items() if entry.extras),
+    *(("simulate", name) for name in simulate_cmd.COMMANDS),
 ]
 
 
