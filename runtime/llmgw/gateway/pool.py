@@ -19,6 +19,7 @@ from llmgw.gateway.descriptors import Descriptors
 from llmgw.gateway.outgoing import Outgoing
 from llmgw.gateway.reachability import Reachability
 from llmgw.gateway.upstream import Keeper, UpstreamConnection
+from llmgw.kit import vanishing
 
 _IDLE_S = 60.0
 """How long an unused connection is kept; engines keep theirs longer or are asked again."""
@@ -26,6 +27,9 @@ _IDLE_S = 60.0
 _MOST_DIALS = 256
 """Connections that are being opened at a time; an address that takes none holds no more of them."""
 
+
+_VANISHED_AFTER_S = 60.0
+"""An engine's host that does not say for so long that it is there is gone."""
 
 _CLOSED_AFTER_S = 0.01
 """The event loop closes sockets in its next turns."""
@@ -172,6 +176,8 @@ class Pool(Keeper):
             raise _too_many()
         if not connection.is_open():  # told before anybody could hear it; nothing may be sent now
             raise ConnectionResetError(errno.ECONNRESET, "it closed the connection at once")
+        # What an engine takes slowly is a long request that waits its turn; silence is not.
+        vanishing.end_idle_within(transport.get_extra_info("socket"), within_s=_VANISHED_AFTER_S)
 
     def expire(self, now: float) -> None:
         """Close what was unused for a minute, counted from the first look that found it so."""

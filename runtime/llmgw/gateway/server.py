@@ -45,7 +45,7 @@ from llmgw.gateway.samples import EndpointStats, GatewayStats
 from llmgw.gateway.scraping import Scraper
 from llmgw.gateway.silence import Patience
 from llmgw.gateway.surroundings import Surroundings
-from llmgw.kit import ids, logs
+from llmgw.kit import ids, logs, vanishing
 from llmgw.kit.clock import Clock, SystemClock
 from llmgw.kit.metrics import Sample
 from llmgw.kit.tasks import Tasks
@@ -139,6 +139,7 @@ class Gateway:
         for listener in sockets:
             # Accepted connections inherit it; asyncio sets it only where the protocol was named.
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            vanishing.end_within(listener, within_s=self._reception.stream.write_timeout_s)
             self._servers.append(
                 await loop.create_server(self._accept, sock=listener, backlog=_BACKLOG)
             )

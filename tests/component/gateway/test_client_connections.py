@@ -352,6 +352,23 @@ async def test_no_byte_waits_for_the_client_to_acknowledge_others(stage):
     assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
+async def test_kernel_ends_connections_whose_other_end_vanished(stage):
+    """A host without power sends no end: its request would hold an engine for half an hour."""
+    stage.tune(stream={"write_timeout_s": 12})
+    engine = await stage.engine()
+    engine.always(Do.HOLD)
+    await stage.send(post(ASK))
+    await engine.asked()
+    [connection] = stage.gateway._reception.connections
+    upstream = connection.work._attempt.connection
+    client, server = (one._transport.get_extra_info("socket") for one in (connection, upstream))
+    for sock, within_s in ((client, 12), (server, 60)):
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == within_s / 2
+    assert client.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 12_000
+    assert server.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 0, "may be slow"
+
+
 @ON_ONE_LOOP
 async def test_connection_with_a_request_under_way_is_never_idle(stage):
     stage.clock = clock = FakeClock()
