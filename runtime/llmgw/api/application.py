@@ -11,7 +11,7 @@ from typing import Any
 from fastapi import Depends, FastAPI
 
 import llmgw
-from llmgw.api import deps, problems, standbys
+from llmgw.api import deps, problems, sections, standbys
 from llmgw.api.auditing import Auditor
 from llmgw.api.doorkeeping import Doorkeeper
 from llmgw.api.edge import RequestEdge
@@ -87,6 +87,9 @@ def create_app(
     """
     app = FastAPI(
         title="llmgw admin API",
+        description="What programs and `llmgw ctl` ask a control plane. Every answer that is no "
+        "success has the one shape `ErrorOut`; what is unknown is null, never 0.",
+        openapi_tags=sections.described(),
         version=llmgw.__version__,
         openapi_url=f"{PREFIX}/openapi.json",
         docs_url=None,  # its page would be loaded from a foreign host

@@ -11,7 +11,11 @@ from llmgw.kit import metrics
 router = APIRouter(tags=["probes"])
 
 
-@router.get("/metrics", response_class=Response)
+@router.get(
+    "/metrics",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
 async def page(figures: Figures) -> Response:
     """Counters, gauges and histograms in the text format of Prometheus."""
     return Response(await figures.metrics_page(), media_type=metrics.CONTENT_TYPE)

@@ -13,7 +13,11 @@ router = APIRouter(tags=["support"])
 MEDIA_TYPE = "application/gzip"
 
 
-@router.get("/support-bundle", response_class=Response)
+@router.get(
+    "/support-bundle",
+    response_class=Response,
+    responses={200: {"content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}}},
+)
 async def bundle(
     bundles: Bundles,
     passes: Annotated[
