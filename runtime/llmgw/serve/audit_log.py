@@ -14,7 +14,7 @@ from typing import Protocol
 from llmgw.config.settings import AuditSettings
 from llmgw.domain.actors import Actor
 from llmgw.domain.stored import AuditEntry, AuditFilter
-from llmgw.errors import LlmgwError, NoStore
+from llmgw.errors import LlmgwError, NoStore, Unavailable
 from llmgw.kit import logs
 from llmgw.kit.clock import Clock
 
@@ -122,7 +122,7 @@ class AuditLog:
         try:
             async with asyncio.timeout(_WITHIN_S), self._turn:
                 while self._waiting:
-                    await entries.append(self._waiting[0])
+                    await self._keep(entries, self._waiting[0])
                     self._waiting.popleft()
                 await self._prune(entries)
         except (LlmgwError, TimeoutError) as error:
@@ -132,6 +132,16 @@ class AuditLog:
                 dropped=self.dropped or None,
                 reason=str(error) or f"no answer within {_WITHIN_S:g} s",
             )
+
+    async def _keep(self, entries: Entries, entry: AuditEntry) -> None:
+        """Write one; what no store will ever take must not hold up those behind it."""
+        try:
+            await entries.append(entry)
+        except Unavailable:
+            raise
+        except LlmgwError as error:
+            self.dropped += 1
+            _log.error("act_not_kept", action=entry.action, reason=error.message, exc=error)
 
     async def _prune(self, entries: Entries) -> None:
         now = self._clock.monotonic()

@@ -148,7 +148,15 @@ class NodesRepo:
 
 def _node(row: Row[Any]) -> StoredNode:
     values = dict(row._mapping)  # noqa: SLF001 - public; the dash is against columns' names
-    return StoredNode(**{**values, "target": NodeTarget(values["target"])})
+    return StoredNode(**{**values, "target": _target(values["target"])})
+
+
+def _target(word: str) -> NodeTarget:
+    """A word that this release does not know keeps replicas away, and stops nothing else."""
+    try:
+        return NodeTarget(word)
+    except ValueError:
+        return NodeTarget.CORDONED
 
 
 def _row(node: StoredNode) -> dict[str, object]:

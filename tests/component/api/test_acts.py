@@ -74,6 +74,7 @@ def test_an_operators_word_is_told_with_who_said_it_and_why(http, acts):
     assert told(entry) == ("node.drain", "gpu01", "done")
     assert (entry.actor, entry.origin, entry.request_id) == ("ann", "cli", "req-7")
     assert entry.after == {"reason": "new fan"}
+    assert entry.before == {"target": "ready", "reason": "", "actor": ""}
 
 
 @pytest.mark.parametrize("name", ["", "x" * 65, "a b", "<script>"])

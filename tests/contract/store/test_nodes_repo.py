@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from sqlalchemy import text
 
 from llmgw.domain.nodes import NodeTarget
 from llmgw.domain.stored import NodeFlag, StoredNode
@@ -89,6 +90,18 @@ async def test_nodes_not_seen_for_long_go_unless_somebody_said_something_of_them
     assert await store.nodes.prune(before=50.0) == 1
     left = [node.node_id for node in await store.nodes.all()]
     assert left == ["awaited", "banned", "flagged", "new"]
+
+
+async def test_a_word_of_another_release_keeps_replicas_away_and_hides_no_other_node(store):
+    await store.nodes.flag("n1", DRAIN)
+    await store.nodes.seen({"n2": {}}, at=1.0)
+
+    async def work(connection):
+        await connection.execute(text("UPDATE nodes SET target = 'parked' WHERE node_id = 'n1'"))
+
+    await store.database.write(work)
+    targets = {node.node_id: node.target for node in await store.nodes.all()}
+    assert targets == {"n1": NodeTarget.CORDONED, "n2": NodeTarget.READY}
 
 
 async def test_who_leads_no_more_changes_nothing(store):

@@ -9,7 +9,7 @@ import pytest
 from llmgw.config.settings import AuditSettings
 from llmgw.domain.actors import Actor
 from llmgw.domain.stored import AuditFilter
-from llmgw.errors import NoStore, Unreachable
+from llmgw.errors import Internal, NoStore, Unreachable
 from llmgw.serve.audit_log import AuditLog
 from tests.fakes.clock import FakeClock
 
@@ -23,11 +23,14 @@ class FakeEntries:
         self.kept = []
         self.pruned = []
         self.is_away = False
+        self.refused = ""
 
     async def append(self, entry):
         await asyncio.sleep(0)
         if self.is_away:
             raise Unreachable("the store does not answer")
+        if entry.target == self.refused:
+            raise Internal("the store cannot write this")
         self.kept.append(entry)
 
     async def page(self, wanted=None, *, limit=100):
@@ -76,6 +79,14 @@ async def test_a_store_that_is_away_has_what_it_missed_in_order_afterwards(log, 
     entries.is_away = False
     await asyncio.gather(note(log, "n3"), note(log, "n4"))
     assert [one.target for one in entries.kept] == ["n1", "n2", "n3", "n4"]
+
+
+async def test_an_act_that_no_store_takes_holds_up_no_other(log, entries):
+    entries.refused = "n1"
+    for target in ("n1", "n2"):
+        await note(log, target)
+    assert [one.target for one in entries.kept] == ["n2"]
+    assert log.dropped == 1
 
 
 async def test_what_waits_is_bounded_and_what_is_dropped_is_counted(entries, clock):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
@@ -55,9 +56,12 @@ async def node(fleet: Fleet, node_id: str) -> NodeOut:
 
 
 @router.post("/nodes/{node_id}/state")
-async def state(flags: Flags, act: Acting, node_id: str, wanted: NodeStateIn) -> NodeOut:
+async def state(
+    flags: Flags, fleet: Fleet, act: Acting, node_id: str, wanted: NodeStateIn
+) -> NodeOut:
     """Keep new replicas away (cordoned), move all of them off (draining), or neither (ready)."""
     act.action = f"node.{_VERBS[wanted.target]}"
+    act.before = next((_word(n) for n in fleet.nodes() if n.node_id == node_id), None)
     act.after = {"reason": wanted.reason} if wanted.reason else None
     view = await flags.set_node_state(
         node_id, target=wanted.target, reason=wanted.reason, actor=act.actor.name
@@ -69,6 +73,11 @@ async def state(flags: Flags, act: Acting, node_id: str, wanted: NodeStateIn) ->
 async def forget(flags: Flags, node_id: str) -> None:
     """Forget a node that is gone; one that is connected or holds replicas stays."""
     await flags.forget_node(node_id)
+
+
+def _word(node: NodeView) -> Mapping[str, object]:
+    """What was said of a node last."""
+    return {"target": node.target, "reason": node.flag_reason, "actor": node.flag_actor}
 
 
 def _has_label(node: NodeView, label: str) -> bool:

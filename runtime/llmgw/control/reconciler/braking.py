@@ -34,12 +34,12 @@ def noted(
     """The brake after another look at the nodes; ``awaited`` says since when nobody has come."""
     silent = {**awaited, **_silent(nodes, bounds=bounds, now=now)}
     brake = replace(brake, passed=brake.passed & silent.keys())
-    if brake.since_at is not None:
+    if (since_at := brake.since_at) is not None:
         # Nodes do not fall silent all in the same pass.
         brake = replace(brake, held=brake.held | (silent.keys() - brake.passed))
         if _are_back(brake, {*nodes, *awaited}, silent):
             return Brake(passed=frozenset(silent), spared_until=now + bounds.lost_after_s)
-        is_over = now - brake.since_at >= bounds.brake_max_s
+        is_over = now - since_at >= bounds.brake_max_s
         return Brake(passed=frozenset(silent)) if is_over else brake
     held = _gone_together(silent, passed=brake.passed, window_s=bounds.brake_window_s)
     present = sum(node.liveness is not Liveness.LOST for node in nodes.values()) + len(awaited)
