@@ -85,6 +85,10 @@ class EarlyAnswer:
         else:
             self._body = (self._body + payload)[:_MOST_BODY_BYTES]
 
+    def write_later(self, data: bytes) -> None:
+        """See ``ports.Client``."""
+        self.write(data)
+
     def closes_after(self, exchange: Exchange) -> bool:
         """See ``ports.Client``."""
         return self._client.closes_after(exchange)

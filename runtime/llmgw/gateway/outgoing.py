@@ -1,8 +1,10 @@
 """Keep what one turn of the event loop has to send until all of its reads are done.
 
 ``connection`` and ``upstream`` are ``Sender``s of the worker's one ``Outgoing``.  A write wakes its
-receiver, and where engines or clients run on the same machine, that is half of what a write costs.
-Written one right after the other, a turn's tokens wake it once.
+receiver, and where engines or clients run on the same machine, that is half of what a write costs:
+written one right after the other, many wake it once.  Requests and begins of answers go first, and
+what goes on with an answer only so much a turn: a request that comes amid a burst of tokens does
+not wait for all of them.
 """
 
 from __future__ import annotations
@@ -20,33 +22,53 @@ _LARGE_BYTES: Final = 4096
 _MOST_WAITING: Final = 32
 """The first of so many has waited long enough."""
 
+_LATER_A_TURN: Final = 8
+
 
 class Outgoing:
     """Who has something to send in this turn."""
 
-    __slots__ = ("_waiting",)
+    __slots__ = ("_first", "_is_due", "_later")
 
     def __init__(self) -> None:
-        self._waiting: list[Sender] = []
+        self._first: list[Sender] = []
+        self._later: list[Sender] = []
+        self._is_due = False
 
     def add(self, sender: Sender) -> None:
         """It has; called once until it was sent."""
-        waiting = self._waiting
-        waiting.append(sender)
-        if len(waiting) == 1:
-            asyncio.get_running_loop().call_soon(self.flush)
-        elif len(waiting) >= _MOST_WAITING:
-            self.flush()
+        self._first.append(sender)
+        if not self._is_due:
+            self._be_due()
+        elif len(self._first) >= _MOST_WAITING:
+            self._send_first()
+
+    def add_later(self, sender: Sender) -> None:
+        """As ``add``, but others may go before it."""
+        self._later.append(sender)
+        if not self._is_due:
+            self._be_due()
 
     def flush(self) -> None:
-        """Send it all now."""
-        waiting, self._waiting = self._waiting, []
-        for sender in waiting:
-            try:
-                sender.send_off()
-            except Exception as error:  # noqa: BLE001 - the others have to be sent
-                _log.error("not_sent", exc=error)
-                sender.abort()
+        """The turn is over."""
+        self._is_due = False
+        self._send_first()
+        later = self._later
+        if len(later) > _LATER_A_TURN:
+            self._later = later[_LATER_A_TURN:]
+            self._be_due()
+            _send(later[:_LATER_A_TURN])
+        elif later:
+            self._later = []
+            _send(later)
+
+    def _send_first(self) -> None:
+        first, self._first = self._first, []
+        _send(first)
+
+    def _be_due(self) -> None:
+        self._is_due = True
+        asyncio.get_running_loop().call_soon(self.flush)
 
 
 class Sender:
@@ -72,6 +94,15 @@ class Sender:
             self._unsent = data
             self._outgoing.add(self)
 
+    def write_later(self, data: bytes) -> None:
+        """Send it in one of the next turns, which are short."""
+        if self._unsent or len(data) > _LARGE_BYTES:
+            self.send_off()
+            self._transport.write(data)
+        else:
+            self._unsent = data
+            self._outgoing.add_later(self)
+
     def send_off(self) -> None:
         """Send now what waits; its owner calls it before it closes the connection."""
         data, self._unsent = self._unsent, b""
@@ -82,3 +113,12 @@ class Sender:
         """End the connection without a word."""
         self._unsent = b""
         self._transport.abort()
+
+
+def _send(senders: list[Sender]) -> None:
+    for sender in senders:
+        try:
+            sender.send_off()
+        except Exception as error:  # noqa: BLE001 - the others have to be sent
+            _log.error("not_sent", exc=error)
+            sender.abort()

@@ -65,8 +65,9 @@ class Client(Protocol):
 
     Whoever takes its request on sets ``work`` and is told what the client does until its answer is
     complete.
-    ``write`` passes bytes of an engine's answer on and never blocks; ``is_paused`` says that more
-    would only pile up; at ``due_at`` the work is told that it is overdue.
+    ``write`` passes bytes of an answer on and never blocks, ``write_later`` those with which it
+    goes on, so that begins of others may go first; ``is_paused`` says that more would only pile up;
+    at ``due_at`` the work is told that it is overdue.
     """
 
     is_paused: bool
@@ -80,6 +81,10 @@ class Client(Protocol):
 
     def write(self, data: bytes) -> None:
         """Bytes of an answer."""
+        ...
+
+    def write_later(self, data: bytes) -> None:
+        """The next bytes of an answer."""
         ...
 
     def send(self, answer: Answer, exchange: Exchange) -> None:

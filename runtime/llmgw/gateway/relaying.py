@@ -131,9 +131,9 @@ class Relay(BodyReceiver):
     def on_body(self, data: bytes) -> None:
         """See ``upstream.BodyReceiver``; once a token."""
         if self._is_raw:
-            self._client.write(data)
+            self._client.write_later(data)
         elif passed := self._passage.body(data):
-            self._client.write(passed)
+            self._client.write_later(passed)
         if self._is_events:
             self._follow(data)
         else:
@@ -151,7 +151,7 @@ class Relay(BodyReceiver):
             self._break(self._passage.in_place_of_end(data, event), Cut.NO_END)
             return
         if passed := self._passage.last(data):
-            self._client.write(passed)
+            self._client.write_later(passed)
         self._end()
 
     def on_lost(self, reason: str) -> None:  # noqa: ARG002 - one word for all reasons

@@ -78,6 +78,31 @@ async def test_the_first_of_many_does_not_wait_for_all(outgoing, sent):
     assert len(sent) == 1000
 
 
+async def test_a_begin_goes_before_what_goes_on_and_nobody_waits_for_ever(outgoing, sent):
+    tokens = [b"%d" % number for number in range(100)]
+    for token in tokens:
+        sender(outgoing, sent).write_later(token)
+    sender(outgoing, sent).write(b"begin")
+    await asyncio.sleep(0)
+    assert sent[0] == b"begin"
+    assert len(sent) < 20  # so that what comes now need not wait for all of them
+    sender(outgoing, sent).write(b"another")
+    await asyncio.sleep(0)
+    assert sent.index(b"another") < 20
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert [one for one in sent if one.isdigit()] == tokens
+
+
+async def test_a_begin_does_not_overtake_the_answer_before_it(outgoing, sent):
+    one = sender(outgoing, sent)
+    one.write_later(b"end")
+    one.write(b"begin")
+    one.write_later(b"token")
+    await asyncio.sleep(0)
+    assert sent == [b"end", b"begin", b"token"]
+
+
 async def test_a_connection_that_cannot_send_takes_nothing_from_the_others(outgoing, sent):
     broken, whole = sender(outgoing, sent), sender(outgoing, sent)
     broken._transport.fault = RuntimeError("no")
