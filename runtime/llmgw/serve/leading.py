@@ -16,7 +16,7 @@ from llmgw.control.leadership.elector import Elector, Timing
 from llmgw.domain.stored import Lease
 from llmgw.errors import Unavailable
 from llmgw.kit import addresses, logs
-from llmgw.kit.clock import SystemClock
+from llmgw.kit.clock import WakefulClock
 from llmgw.store import opening
 from llmgw.store.database import Sizing
 from llmgw.store.opening import Store
@@ -40,7 +40,7 @@ class Leading:
             _LeasesOnceOpen(self.store),
             address=leader.advertise or reachable(settings.admin_listen),
             timing=Timing(ttl_s=leader.ttl_s, every_s=leader.every_s),
-            clock=SystemClock(),
+            clock=WakefulClock(),
         )
 
     async def start(self) -> None:
