@@ -14,7 +14,7 @@ from llmgw.control.catalog.keeping import CatalogKeeper
 from llmgw.control.catalog.source_check import SourceCheck
 from llmgw.domain import summaries
 from llmgw.domain.actors import Actor
-from llmgw.domain.catalog import Model, Scaling
+from llmgw.domain.catalog import Model, Scaling, unknown_model
 from llmgw.domain.decided import DecidedAction, DecidedPass
 from llmgw.domain.deeds import Deed
 from llmgw.domain.nodes import Fabric, Host, LocalWeights, NodeTarget, Storage, never_registered
@@ -303,7 +303,7 @@ class FakeFleet:
         for view in self.model_views:
             if model == view.name or model in view.aliases:
                 return self.placements.get(view.name, _unexplained(view))
-        raise Unknown(f"the catalog has no model {model!r}")
+        raise unknown_model(model)
 
     async def set_node_state(
         self, node_id: str, *, target: NodeTarget, reason: str, actor: str = ""
@@ -338,7 +338,7 @@ class FakeFleet:
         for view in self.model_views:
             if model == view.name or model in view.aliases:
                 return dataclasses.replace(view, stale=2, roll="2 left to replace")
-        raise Unknown(f"the catalog has no model {model!r}")
+        raise unknown_model(model)
 
     def retry(self, model: str) -> ModelView:
         self.retried.append(model)

@@ -122,3 +122,19 @@ def test_people_get_a_page_and_programs_one_document(admin, name, models):
     assert "None" not in shown.stdout
     if told.returncode in {0, 7}:
         assert isinstance(json.loads(told.stdout), dict)
+
+
+NOBODY = {
+    name: re.sub(r"\b(gpu01|small-5e6f7a8b|small|stored|big)\b", "nobody", words)
+    for name, words in CALLS.items()
+    if re.search(r"gpu01|small|stored|big", words) and not name.startswith("what-if")
+}
+
+
+@pytest.mark.parametrize("name", NOBODY)
+def test_who_names_nothing_that_there_is_hears_where_the_names_are(admin, name):
+    done = commands.here("ctl", "--admin", admin, *name.split(), *NOBODY[name].split())
+    assert done.returncode == 4, done.stderr
+    assert done.stdout == ""
+    assert "nobody" in done.stderr
+    assert re.search(r"'llmgw ctl [a-z ]+'", done.stderr), done.stderr
