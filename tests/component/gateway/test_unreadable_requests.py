@@ -252,7 +252,7 @@ async def test_chunked_body_reaches_the_engine_whole_and_with_a_length(stage):
         (b'{"model":"m","stream":"yes"}', "invalid_field", "stream"),
     ],
 )
-@pytest.mark.parametrize("size", [0, 20000], ids=["small", "large"])
+@pytest.mark.parametrize("size", [0, 70_000], ids=["small", "large"])
 async def test_body_that_cannot_be_routed_is_a_400_that_says_why(stage, body, code, param, size):
     engine = await stage.engine()
     client = await stage.send(post(body + b" " * size))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import msgspec
 import orjson
 import pytest
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 from llmgw.gateway.describing import Description, describe, rewrite_model
 from llmgw.gateway.replies import Code
 
-SIZES = pytest.mark.parametrize("padding", [0, 20_000], ids=["small", "large"])
+SIZES = pytest.mark.parametrize("padding", [0, 70_000], ids=["small", "large"])
 
 
 @SIZES
@@ -79,6 +81,20 @@ def test_what_is_nested_absurdly_deep_is_refused_or_left_to_the_engine(field, pa
         assert (described.model, described.session_hint) == ("m", "")
     else:
         assert described.code is Code.INVALID_JSON
+
+
+@pytest.mark.parametrize("field", [b"x", b"user", b"prompt_cache_key", b"stream_options"])
+@pytest.mark.parametrize("unit", [b"[],", b'{"a":1},', b'"ab",', b"1.5,"], ids=repr)
+def test_nothing_of_a_large_body_is_made_objects_of(field, unit):
+    """Thirty megabytes of empty lists were a gigabyte of them, and took twenty seconds."""
+    value = b"[" + unit * (1_000_000 // len(unit)) + b"1]"
+    body = b'{"model":"m","' + field + b'":' + value + b"}"
+    tracemalloc.start()
+    described = describe(body)
+    _, most_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (described.model, described.session_hint) == ("m", "")
+    assert most_bytes < 20_000
 
 
 def test_text_of_the_body_never_enters_the_refusal():
