@@ -14,8 +14,8 @@ from tests.fakes.stores import make_room
 TTL_S, EVERY_S = 3.0, 0.5
 WITHIN_S = TTL_S + 2.0
 RELEASED_WITHIN_S = EVERY_S + 2.0
-LOAD_S = 3.0
-"""What other work on the machine may add."""
+LOAD = 3.0
+"""So much longer may it take while other work wants the processor too."""
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -46,7 +46,7 @@ async def test_the_other_leads_within_ttl_and_two_seconds_of_a_kill(pair):
     first, second = pair
     killed_at = time.monotonic()
     first.kill()
-    assert await second.until(leads=True) - killed_at < WITHIN_S + LOAD_S
+    assert await second.until(leads=True) - killed_at < WITHIN_S * LOAD
     assert_one_leader_at_a_time(first, second)
 
 
@@ -54,7 +54,7 @@ async def test_an_orderly_end_hands_over_at_once(pair):
     first, second = pair
     ended_at = time.monotonic()
     first.process.terminate()
-    assert await second.until(leads=True) - ended_at < RELEASED_WITHIN_S + LOAD_S
+    assert await second.until(leads=True) - ended_at < RELEASED_WITHIN_S * LOAD
     await first.ended()
     assert first.process.returncode == 0
     assert_one_leader_at_a_time(first, second)
@@ -64,7 +64,7 @@ async def test_a_frozen_leader_does_not_lead_when_it_goes_on(pair):
     first, second = pair
     first.freeze()
     frozen_at = time.monotonic()
-    assert await second.until(leads=True) - frozen_at < WITHIN_S + LOAD_S
+    assert await second.until(leads=True) - frozen_at < WITHIN_S * LOAD
     first.thaw()
     await first.until(leads=False)
     await asyncio.sleep(2 * EVERY_S)
@@ -83,7 +83,7 @@ async def test_a_leader_that_is_cut_from_the_store_ends_before_the_other_begins(
         await asyncio.sleep(2 * EVERY_S)
         cut_at = time.monotonic()
         wire.cut()
-        assert await second.until(leads=True) - cut_at < WITHIN_S + LOAD_S
+        assert await second.until(leads=True) - cut_at < WITHIN_S * LOAD
         assert not first.leads
         wire.mend()
         await asyncio.sleep(4 * EVERY_S)
@@ -112,16 +112,17 @@ async def test_a_store_that_stands_still_makes_nobody_a_second_leader(stand, pos
     assert_one_leader_at_a_time(first, second)
 
 
-async def test_a_killed_lone_server_on_a_file_leads_again_at_once(stand, tmp_path):
-    store = str(tmp_path / "store.db")
-    first = await stand("first", store)
-    await first.until(leads=True)
-    first.kill()
-    await first.ended()
-    killed_at = time.monotonic()
-    second = await stand("second", store)
-    assert await second.until(leads=True) - killed_at < TTL_S + LOAD_S
-    assert [reign[2] for reign in second.reigns()] == [2]
+async def test_a_killed_lone_server_on_a_file_leads_again_at_once(tmp_path):
+    store, ttl_s = str(tmp_path / "store.db"), 60.0
+    async with electorate(ttl_s=ttl_s, every_s=EVERY_S) as stand:
+        first = await stand("first", store)
+        await first.until(leads=True)
+        first.kill()
+        await first.ended()
+        killed_at = time.monotonic()
+        second = await stand("second", store)
+        assert await second.until(leads=True) - killed_at < ttl_s / 2
+        assert [reign[2] for reign in second.reigns()] == [2]
 
 
 async def test_a_second_server_on_the_same_file_stands_by(stand, tmp_path):
