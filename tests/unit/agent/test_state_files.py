@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import stat
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmgw.agent.supervisor import adoption
+from llmgw.agent.supervisor import adoption, wording
 from llmgw.agent.supervisor.adoption import Record
 from llmgw.agent.supervisor.kinship import Identity
 from llmgw.agent.supervisor.workdir import WorkDir
-from llmgw.domain.replicas import LaunchProfile, ShardSpec
+from llmgw.domain.nodes import NodeFacts
+from llmgw.domain.replicas import LaunchProfile, ShardSpec, ShardState
+from llmgw.rpc import wire_nodes
 
 SPEC = ShardSpec(
     replica_id="tiny-1",
@@ -33,6 +35,18 @@ SPEC = ShardSpec(
     gpu_indices=(0, 1),
     startup_timeout_s=600.0,
 )
+FULL = replace(
+    SPEC,
+    rank=1,
+    nnodes=2,
+    leader_addr="10.0.0.1",
+    leader_port=20002,
+    hcas=("mlx5_0",),
+    mgmt_interface="eth0",
+    pool="ib/h100-80g",
+    fabric="ib",
+    profile_fp="v1:0",
+)
 RECORD = Record(
     spec=SPEC,
     boot_id="boot",
@@ -42,7 +56,7 @@ RECORD = Record(
 )
 
 texts = st.text(max_size=8)
-numbers = st.integers(min_value=0, max_value=2**31)
+numbers = st.integers(min_value=0, max_value=2**31 - 1)
 identities = st.builds(
     Identity, name=texts, pid=st.integers(min_value=2, max_value=2**22), start_ticks=numbers
 )
@@ -122,6 +136,52 @@ def test_no_wrong_type_in_a_file_is_an_error(path, key, value):
     path.write_text(json.dumps(stored))
     found = adoption.load(path, shard_id="tiny-1.0")
     assert found is None or all(one.pid > 1 for one in found.processes)
+
+
+ODD = (None, True, -1, 10**30, 1e999, float("nan"), 3.7, "x", "\udcff", [], {}, [None], ["a"])
+ODD = (*ODD, [[1]], {"a": 1})
+
+
+def places(stored, above=()):
+    """Where there is a value in a file, each folder of them before what is in it."""
+    inner = stored.items() if isinstance(stored, dict) else enumerate(stored)
+    for key, value in inner:
+        yield (*above, key)
+        if isinstance(value, dict | list):
+            yield from places(value, (*above, key))
+
+
+WRITTEN = json.dumps(asdict(replace(RECORD, spec=FULL)))
+PLACES = list(places(json.loads(WRITTEN)))
+
+
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: ".".join(map(str, place)))
+def test_what_is_believed_of_a_file_can_be_said_to_a_control_plane(path, place):
+    """Else an agent would fail at each registration, for as long as the file lies there."""
+    for odd in ODD:
+        stored = json.loads(WRITTEN)
+        *above, key = place
+        inner = stored
+        for one in above:
+            inner = inner[one]
+        inner[key] = odd
+        path.write_text(json.dumps(stored))
+        found = adoption.load(path, shard_id="tiny-1.0")
+        if found is not None:
+            listed = [wording.running(found.spec, ShardState.READY)]
+            facts = NodeFacts(node_id="n")
+            register = wire_nodes.pack_register(facts, running=listed, term=0, instance="i")
+            assert register.SerializeToString()
+            assert adoption.startup_budget_s(found, now=5.0, at_least_s=30.0) >= 30.0
+
+
+def test_every_field_of_an_order_is_read_as_its_type_says(path):
+    adoption.save(path, RECORD)
+    assert adoption.load(path, shard_id="tiny-1.0") == RECORD
+    filled = {one.name: getattr(FULL, one.name) for one in fields(ShardSpec)}
+    assert all(filled.values()), "a field that is not read would come back as its default"
+    adoption.save(path, replace(RECORD, spec=FULL))
+    assert adoption.load(path, shard_id="tiny-1.0").spec == FULL
 
 
 def test_fields_of_a_newer_agent_are_passed_over(path):

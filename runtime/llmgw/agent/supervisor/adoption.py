@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,8 @@ _DAMAGED = (
 )
 _log = logs.get(__name__)
 _FILE_MODE = 0o600
+_MOST = 2**31 - 1
+"""The largest number that a message carries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,14 +143,14 @@ def _record(stored: Mapping[str, Any]) -> Record:
     ready_at = stored["ready_at"]
     return Record(
         spec=_spec(stored["spec"]),
-        boot_id=str(stored["boot_id"]),
-        started_at=float(stored["started_at"]),
+        boot_id=_text(stored["boot_id"]),
+        started_at=_figure(stored["started_at"]),
         processes=tuple(_identity(one) for one in stored["processes"]),
         is_launched=bool(stored["is_launched"]),
-        ready_at=None if ready_at is None else float(ready_at),
+        ready_at=None if ready_at is None else _figure(ready_at),
         is_draining=bool(stored["is_draining"]),
         is_stopping=bool(stored["is_stopping"]),
-        failure=str(stored.get("failure", "")),
+        failure=_text(stored.get("failure", "")),
     )
 
 
@@ -155,22 +158,58 @@ def _identity(stored: Mapping[str, Any]) -> Identity:
     pid, ticks = int(stored["pid"]), int(stored["start_ticks"])
     if pid <= 1:
         raise ValueError(pid)
-    return Identity(name=str(stored["name"]), pid=pid, start_ticks=ticks)
+    return Identity(name=_text(stored["name"]), pid=pid, start_ticks=ticks)
 
 
 def _spec(stored: Mapping[str, Any]) -> ShardSpec:
-    values = _known(stored, ShardSpec)
-    values["profile"] = LaunchProfile(**_known(stored["profile"], LaunchProfile))
-    values["http_port"] = int(values["http_port"])
-    values["startup_timeout_s"] = float(values["startup_timeout_s"])
-    return ShardSpec(**values)
+    profile = LaunchProfile(**_known(stored["profile"], LaunchProfile))
+    return ShardSpec(profile=profile, **_known({**stored, "profile": None}, ShardSpec))
 
 
 def _known(stored: Mapping[str, Any], made: type[ShardSpec | LaunchProfile]) -> dict[str, Any]:
-    """The values of fields that this version has; JSON lists become tuples again."""
-    names = {one.name for one in fields(made)}
+    """The values of fields that this version has, each as its type says.
+
+    One of another type would be found out only when it is said to a control plane, at every try.
+    """
+    types = {one.name: str(one.type) for one in fields(made)}
     return {
-        name: tuple(value) if isinstance(value, list) else value
+        name: _READERS[types[name]](value)
         for name, value in stored.items()
-        if name in names
+        if types.get(name) in _READERS
     }
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    value.encode()  # refuses what no message can carry
+    return value
+
+
+def _whole(value: object) -> int:
+    if type(value) is not int or abs(value) > _MOST:
+        raise ValueError(value)
+    return value
+
+
+def _figure(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(value)
+    return float(value)
+
+
+def _list(value: object) -> list[object]:
+    if not isinstance(value, list):
+        raise TypeError(value)
+    return value
+
+
+_READERS: Mapping[str, Callable[[Any], Any]] = {
+    "str": _text,
+    "int": _whole,
+    "int | None": lambda value: None if value is None else _whole(value),
+    "float": _figure,
+    "tuple[int, ...]": lambda value: tuple(map(_whole, _list(value))),
+    "tuple[str, ...]": lambda value: tuple(map(_text, _list(value))),
+    "Mapping[str, str]": lambda value: {_text(k): _text(v) for k, v in value.items()},
+}

@@ -2,7 +2,8 @@
 
 ``processes`` ends and counts what is found here. None of the three is enough by itself: a child may
 open a session of its own, one that sets its title writes over its environment, and descent is lost
-with a parent's end; so those found once are known from then on.
+with a parent's end; so those found once are known from then on. Where shards have control groups
+(``cgroups``) nobody gets away.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
+from llmgw.agent.supervisor import cgroups
 from llmgw.kit import proctable
 from llmgw.kit.proctable import Entry
 
@@ -40,6 +42,7 @@ class Census:
 
     def __init__(self) -> None:
         """Read them now."""
+        self._groups = cgroups.own()
         self._found = list(proctable.running())
         self._marks = {
             one.pid: proctable.variable(one.pid, name=MARK_VARIABLE) for one in self._found
@@ -49,12 +52,14 @@ class Census:
         self, leaders: Collection[Identity], *, mark: str, known: Known = frozenset()
     ) -> list[Entry]:
         """The processes of one shard whose leaders were started with that mark."""
+        grouped = cgroups.pids(self._groups, mark=mark)
         groups = {leader.pid for leader in leaders if not _is_reused(leader)}
         return with_descendants(
             self._found,
             is_root=lambda one: (
                 not groups.isdisjoint({one.group, one.session})
                 or self._marks[one.pid] == mark
+                or one.pid in grouped
                 or (one.pid, one.start_ticks) in known
             ),
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
 import signal
 import subprocess
@@ -15,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from llmgw.agent.engines.contract import Command
-from llmgw.agent.supervisor import kinship
+from llmgw.agent.supervisor import cgroups, kinship
 from llmgw.agent.supervisor.kinship import Identity, Known
 from llmgw.errors import EngineFailed
 from llmgw.kit import logs, proctable
@@ -138,6 +139,7 @@ def spawn(command: Command, *, folder: Path, output: Path, mark: str) -> Process
     # The child is watched and reaped through its pidfd; this keeps Popen's destructor from both.
     child.returncode = 0
     pidfd = os.pidfd_open(child.pid)
+    cgroups.enter(child.pid, mark=mark)
     found = proctable.entry(child.pid)
     ticks = found.start_ticks if found is not None else 0
     return Process(Identity(command.name, child.pid, ticks), mark=mark, pidfd=pidfd)
@@ -168,6 +170,7 @@ async def sweep(identity: Identity | None, *, mark: str, kin: Known = frozenset(
         for one in found:
             _kill(one)
         await asyncio.sleep(_SWEEP_INTERVAL_S)
+    await asyncio.to_thread(functools.partial(cgroups.leave, mark=mark))
     return []
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import httpx
 
-from llmgw.agent.supervisor import adoption, output, processes, wording
+from llmgw.agent.supervisor import adoption, cgroups, output, processes, wording
 from llmgw.agent.supervisor.adoption import Record
 from llmgw.agent.supervisor.kinship import Census
 from llmgw.agent.supervisor.output import Output
@@ -152,6 +152,7 @@ class Supervisor:
                 await self._clear(shard_id, record)
             else:
                 adopted.append(found)
+        await self._clear_groups()
         self._forget_ended()
         self._tasks.spawn("trim", self._trim_forever())
         return tuple(adopted)
@@ -204,6 +205,13 @@ class Supervisor:
         _log.warning("shard_cleared", shard=shard_id, is_damaged=record is None)
         if record is not None:
             self._tell_cleared(shard_id, record)
+
+    async def _clear_groups(self) -> None:
+        """End what is left in the control groups of shards that nobody knows any more."""
+        for shard_id in await asyncio.to_thread(cgroups.shards):
+            if shard_id not in self._shards:
+                mark = str(self._around.workdir.state_file(shard_id))
+                await processes.sweep(None, mark=mark)
 
     def _tell_cleared(self, shard_id: str, record: Record) -> None:
         """An end that was asked for is none to explain; any other is told with its output."""
