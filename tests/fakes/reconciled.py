@@ -17,7 +17,7 @@ from tests.fakes.clock import FakeClock
 from tests.fakes.dispatching import FakeDispatcher
 from tests.fakes.waiting import eventually
 
-PATIENCE_S = 5.0
+PATIENCE_S = 20.0
 
 
 def flag(reconciler, node_id, target, *, reason="", actor=""):

@@ -169,7 +169,11 @@ class VirtualFleet:
         now = self.clock.monotonic()
         return Traffic(
             {
-                one.endpoint_id: EndpointTraffic(inflight[one.endpoint_id], last_used_at=now)
+                one.endpoint_id: EndpointTraffic(
+                    inflight[one.endpoint_id],
+                    last_used_at=now,
+                    answered_at=now if inflight[one.endpoint_id] else None,
+                )
                 for one in self.table.endpoints
             },
             has_latest_table=True,

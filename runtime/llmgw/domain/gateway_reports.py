@@ -20,6 +20,7 @@ class EndpointReport:
     used_ago_s: float | None = None
     ejected_ago_s: float | None = None
     is_stalled: bool = False
+    answered_ago_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ use is told of: an endpoint of which nothing is told is not idle, and nothing en
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from llmgw.domain.traffic import EndpointTraffic, Traffic
 
@@ -47,15 +48,13 @@ def _of_all(seen: Sequence[EndpointTraffic]) -> EndpointTraffic:
         ),
         ejected_at=ejected_at if is_ejected else None,
         is_stalled=is_ejected and any(one.is_stalled for one in ejected),
+        answered_at=max(
+            (one.answered_at for one in seen if one.answered_at is not None), default=None
+        ),
     )
 
 
 def _not_before(one: EndpointTraffic, known_since: float | None) -> EndpointTraffic:
     if known_since is None or one.last_used_at is None or one.last_used_at >= known_since:
         return one
-    return EndpointTraffic(
-        inflight=one.inflight,
-        last_used_at=known_since,
-        ejected_at=one.ejected_at,
-        is_stalled=one.is_stalled,
-    )
+    return replace(one, last_used_at=known_since)

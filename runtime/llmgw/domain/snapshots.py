@@ -21,6 +21,10 @@ class Bounds:
 
     unreachable_after_s: float = 15.0
     lost_after_s: float = 60.0
+    answered_within_s: float = 15.0
+    """A lost node whose engine has answered a client within this time serves on unheard."""
+    unheard_most: float = 5.0
+    """After so many times ``lost_after_s`` it is given up all the same."""
     base_backoff_s: float = 10.0
     max_backoff_s: float = 600.0
     settle_window_s: float = 60.0

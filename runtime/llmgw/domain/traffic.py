@@ -17,12 +17,20 @@ class EndpointTraffic:
     nobody has used since the gateways began; that says nothing of the time before.
     ``ejected_at`` is when it was taken out of use because it made no progress, absent while it is
     in use; ``is_stalled`` where it answers all the same, so that its agent finds it well.
+    ``answered_at`` is when a byte of an answer last came from there.
     """
 
     inflight: int
     last_used_at: float | None = None
     ejected_at: float | None = None
     is_stalled: bool = False
+    answered_at: float | None = None
+
+    def is_answering(self, *, now: float, within_s: float) -> bool:
+        """Whether clients have got answers from it lately, and nothing is said against it."""
+        if self.answered_at is None or self.ejected_at is not None:
+            return False
+        return now - self.answered_at <= within_s
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,7 @@ class Allotment:
             last_used_at=max(self._column(slot, at.USED_AT)) / 1000 or None,
             ejected_at=words[first + at.EJECTED_AT] / 1000 if is_ejected else None,
             is_stalled=is_ejected and bool(words[first + at.STALLED]),
+            answered_at=max(self._column(slot, at.PROGRESSED_AT)) / 1000 or None,
         )
 
     def worked(self, key: int, *, worked_at: float | None, looked_at: float) -> None:

@@ -22,6 +22,7 @@ def pack_report(report: GatewayReport) -> pb.GatewayReport:
                 used_ago_ms=_ms(one.used_ago_s),
                 ejected_ago_ms=_ms(one.ejected_ago_s),
                 is_stalled=one.is_stalled,
+                answered_ago_ms=_ms(one.answered_ago_s),
             )
             for one in report.endpoints
         ),
@@ -47,6 +48,9 @@ def unpack_report(report: pb.GatewayReport) -> GatewayReport:
                     one.ejected_ago_ms / 1000 if one.HasField("ejected_ago_ms") else None
                 ),
                 is_stalled=one.is_stalled,
+                answered_ago_s=(
+                    one.answered_ago_ms / 1000 if one.HasField("answered_ago_ms") else None
+                ),
             )
             for one in report.endpoints
         ),

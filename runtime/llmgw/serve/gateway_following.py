@@ -172,6 +172,7 @@ def _in_ages(name: str, one: EndpointTraffic, *, now: float) -> EndpointReport:
         used_ago_s=None if one.last_used_at is None else now - one.last_used_at,
         ejected_ago_s=None if one.ejected_at is None else now - one.ejected_at,
         is_stalled=one.is_stalled,
+        answered_ago_s=None if one.answered_at is None else now - one.answered_at,
     )
 
 

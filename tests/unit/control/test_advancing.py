@@ -20,6 +20,7 @@ from llmgw.domain.actions import (
 )
 from llmgw.domain.nodes import Liveness
 from llmgw.domain.replicas import FetchProgress, ReplicaState, ShardState
+from llmgw.domain.traffic import EndpointTraffic, Traffic
 from tests.fakes import clusters
 from tests.fakes.clusters import NOW
 
@@ -151,6 +152,37 @@ def test_replica_on_a_lost_node_loses_its_shards_there():
     lost = effects.replica_after(both, action, now=NOW)
     assert lost.shards[0].is_gone
     assert lost.state is ReplicaState.FAILED
+
+
+@pytest.mark.parametrize(
+    ("silent_s", "answered_ago_s", "ejected_ago_s", "is_kept"),
+    [
+        (61.0, 1.0, None, True),
+        (299.0, 15.0, None, True),
+        (61.0, 16.0, None, False),
+        (61.0, None, None, False),
+        (61.0, 1.0, 2.0, False),
+        (300.0, 1.0, None, False),
+    ],
+    ids=["answers", "long", "no-more", "never", "ejected", "too-long"],
+)
+def test_what_answers_clients_is_kept_for_a_while_though_its_node_is_lost(
+    silent_s, answered_ago_s, ejected_ago_s, is_kept
+):
+    lost = clusters.node("n1", now=NOW - silent_s, liveness=Liveness.LOST)
+    seen = EndpointTraffic(
+        1,
+        last_used_at=NOW,
+        answered_at=None if answered_ago_s is None else NOW - answered_ago_s,
+        ejected_at=None if ejected_ago_s is None else NOW - ejected_ago_s,
+    )
+    snapshot = clusters.snapshot(
+        clusters.model("m"),
+        on=clusters.cluster(lost, replicas=[clusters.replica()]),
+        traffic=Traffic({"m-1": seen}),
+    )
+    step = advancing.next_step(clusters.replica(), snapshot)
+    assert isinstance(step, LoseShards) is not is_kept
 
 
 def test_unreachable_node_keeps_its_replicas():

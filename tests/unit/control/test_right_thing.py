@@ -148,6 +148,35 @@ async def test_a_node_that_returns_with_its_engine_leaves_exactly_what_is_wanted
     assert len(there.seen.started) == 1
 
 
+async def test_the_only_one_that_serves_is_kept_though_its_node_is_not_heard():
+    """Clients get answers from it: it is the control plane that is cut off."""
+    there = await fleet(clusters.model("m"), nodes=2)
+    (alone,) = there.ready_on()
+    there.silence(alone)
+    await there.seconds(200)
+    assert len(there.table.endpoints) == 1
+    there.hear(alone)
+    await there.seconds(100)
+    assert there.ready_on() == [alone]
+    assert clients_noticed_nothing(there)
+    assert (there.seen.started, there.seen.stopped) == ([], [])
+
+
+async def test_what_serves_unheard_stays_published_over_a_restart():
+    there = await fleet(clusters.model("m"), nodes=2)
+    there.load_s = 250.0
+    (alone,) = there.ready_on()
+    there.silence(alone)
+    await there.seconds(20)
+    await restarted(there)
+    await there.seconds(200)
+    assert len(there.table.endpoints) == 1
+    there.hear(alone)
+    await there.seconds(300)
+    assert len(there.ready_on()) == 1
+    assert clients_noticed_nothing(there)
+
+
 # Many at once
 
 
@@ -196,7 +225,7 @@ async def test_a_node_that_flaps_moves_nothing(is_restarted):
 
 @RESTART
 async def test_a_node_that_is_lost_again_and_again_ends_with_what_is_wanted(is_restarted):
-    there = await fleet(clusters.model("m", min=3), nodes=3)
+    there = await fleet(clusters.model("m", min=3), nodes=3, clients=0)
     for turn in range(4):
         there.silence("n1")
         await there.seconds(75)

@@ -7,11 +7,13 @@ from dataclasses import replace
 import pytest
 
 from llmgw.control.reconciler import routing
+from llmgw.control.reconciler.announcing import Announcing
 from llmgw.control.reconciler.routing import Routes
 from llmgw.domain.nodes import Liveness
 from llmgw.domain.replicas import ShardState
 from llmgw.domain.routes import Endpoint, EndpointState, ModelState, RouteTable
 from llmgw.domain.snapshots import Failures
+from llmgw.domain.traffic import EndpointTraffic, Traffic
 from tests.fakes import clusters
 from tests.fakes.clusters import NOW
 
@@ -230,15 +232,29 @@ LAST = RouteTable(
 )
 
 
-def test_endpoints_of_nodes_that_have_not_returned_stand_for_their_time():
-    carried = routing.carried_over(LAST, registered=["n1"], is_awaited=True)
+def test_endpoints_of_nodes_that_have_not_returned_are_carried_over():
+    carried = routing.carried_over(LAST, registered=["n1"])
     assert [e.endpoint_id for e in carried] == ["m-2"]
-    assert routing.carried_over(LAST, registered=[], is_awaited=False) == ()
-    assert routing.carried_over(None, registered=[], is_awaited=True) == ()
+
+
+@pytest.mark.parametrize(
+    ("passed_s", "answered_ago_s", "left"),
+    [(59, None, 2), (60, None, 0), (60, 1.0, 1), (60, 16.0, 0), (299, 1.0, 1), (300, 1.0, 0)],
+)
+def test_what_was_published_before_stands_for_its_time_and_longer_while_it_answers(
+    clock, passed_s, answered_ago_s, left
+):
+    announcing = Announcing(LAST, clock=clock, bounds=clusters.Bounds())
+    clock.advance(passed_s)
+    answered_at = None if answered_ago_s is None else clock.monotonic() - answered_ago_s
+    traffic = Traffic({"m-2": EndpointTraffic(0, answered_at=answered_at)})
+    carried = announcing.carried((), traffic=traffic, is_patient=False)
+    assert len(carried) == left
+    assert len(announcing.carried((), traffic=traffic, is_patient=True)) == 2
 
 
 def test_carried_endpoint_is_served_and_yields_to_the_replica_itself():
-    carried = routing.carried_over(LAST, registered=[], is_awaited=True)
+    carried = routing.carried_over(LAST, registered=[])
     table = build(carried=carried)
     assert [e.endpoint_id for e in table.endpoints] == ["m-1", "m-2"]
     assert state(table) is ModelState.READY
@@ -247,7 +263,7 @@ def test_carried_endpoint_is_served_and_yields_to_the_replica_itself():
 
 
 def test_carried_endpoint_of_a_model_that_is_gone_is_dropped():
-    carried = routing.carried_over(LAST, registered=[], is_awaited=True)
+    carried = routing.carried_over(LAST, registered=[])
     assert build(models=[clusters.model("other")], carried=carried).endpoints == ()
 
 

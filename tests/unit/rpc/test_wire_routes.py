@@ -115,6 +115,7 @@ def test_every_field_of_a_table_has_its_place_in_the_messages(kind):
                 used_ago_s=AGE_S,
                 ejected_ago_s=AGE_S,
                 is_stalled=st.booleans(),
+                answered_ago_s=AGE_S,
             ),
             max_size=2,
         ).map(tuple),

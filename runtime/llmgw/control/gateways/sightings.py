@@ -218,6 +218,7 @@ def _seen(one: EndpointReport, *, now: float) -> EndpointTraffic:
         inflight=one.inflight,
         last_used_at=None if one.used_ago_s is None else now - one.used_ago_s,
         ejected_at=None if one.ejected_ago_s is None else now - one.ejected_ago_s,
+        answered_at=None if one.answered_ago_s is None else now - one.answered_ago_s,
         is_stalled=one.is_stalled,
     )
 

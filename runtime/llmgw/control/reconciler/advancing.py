@@ -67,9 +67,22 @@ def _on_lost_node(replica: Replica, snapshot: Snapshot) -> LoseShards | None:
         if shard.state.is_final or node is None or node.liveness is not Liveness.LOST:
             continue
         silent_s = snapshot.now - node.last_seen_at
+        if _serves_unheard(replica, snapshot, silent_s=silent_s):
+            continue
         reason = f"node {shard.node_id} is lost: silent for {silent_s:.0f} s"
         return LoseShards(replica.replica_id, node_id=shard.node_id, reason=reason)
     return None
+
+
+def _serves_unheard(replica: Replica, snapshot: Snapshot, *, silent_s: float) -> bool:
+    """Whether clients get answers from it though its node says nothing: then only we are cut off.
+
+    That is believed for a while, or until nobody gets any more.
+    """
+    bounds, seen = snapshot.bounds, snapshot.traffic.endpoints.get(replica.replica_id)
+    if seen is None or silent_s >= bounds.unheard_most * bounds.lost_after_s:
+        return False
+    return seen.is_answering(now=snapshot.now, within_s=bounds.answered_within_s)
 
 
 def _why_failed(replica: Replica) -> str:

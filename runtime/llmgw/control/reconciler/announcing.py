@@ -11,7 +11,8 @@ from collections.abc import Collection
 from llmgw.control.reconciler import routing
 from llmgw.control.reconciler.routing import Routes
 from llmgw.domain.routes import Endpoint, EndpointState, RouteTable
-from llmgw.domain.snapshots import Snapshot
+from llmgw.domain.snapshots import Bounds, Snapshot
+from llmgw.domain.traffic import Traffic
 from llmgw.kit import logs
 from llmgw.kit.clock import Clock
 
@@ -24,11 +25,11 @@ _log = logs.get(__name__)
 class Announcing:
     """The published table and the one before this process or lead began."""
 
-    def __init__(self, last: RouteTable, *, clock: Clock, lost_after_s: float) -> None:
-        """``last`` is what was published last, ``lost_after_s`` how long its nodes have."""
+    def __init__(self, last: RouteTable, *, clock: Clock, bounds: Bounds) -> None:
+        """``last`` is what was published last; ``bounds`` say how long its nodes have."""
         self.routes = Routes(last)
         self._clock = clock
-        self._lost_after_s = lost_after_s
+        self._bounds = bounds
         self._before = last
         self._awaits_since = clock.monotonic()
         self._epoch_at = clock.wall() - self._awaits_since
@@ -49,16 +50,26 @@ class Announcing:
         """The nodes of the table before have time to come back from ``now`` on."""
         self._awaits_since = now
 
-    def carried(self, registered: Collection[str], *, is_patient: bool) -> tuple[Endpoint, ...]:
+    def carried(
+        self, registered: Collection[str], *, traffic: Traffic, is_patient: bool
+    ) -> tuple[Endpoint, ...]:
         """The endpoints of the table before whose nodes are still awaited.
 
-        They have the time after which a node is lost; while ``is_patient`` nobody is given up.
+        They have the time after which a node is lost, and longer where clients get answers from
+        them; while ``is_patient`` nobody is given up.
         """
-        awaited_s = self._clock.monotonic() - self._awaits_since
-        return routing.carried_over(
-            self._before,
-            registered=registered,
-            is_awaited=is_patient or awaited_s < self._lost_after_s,
+        bounds, now = self._bounds, self._clock.monotonic()
+        awaited_s = now - self._awaits_since
+        carried = routing.carried_over(self._before, registered=registered)
+        if is_patient or awaited_s < bounds.lost_after_s:
+            return carried
+        if awaited_s >= bounds.unheard_most * bounds.lost_after_s:
+            return ()
+        return tuple(
+            one
+            for one in carried
+            if (seen := traffic.endpoints.get(one.endpoint_id)) is not None
+            and seen.is_answering(now=now, within_s=bounds.answered_within_s)
         )
 
     def announce(
@@ -67,7 +78,9 @@ class Announcing:
         """Publish the table of this moment, unless it says what the last one said."""
         table = routing.build(
             snapshot,
-            carried=self.carried(snapshot.cluster.nodes.keys(), is_patient=is_patient),
+            carried=self.carried(
+                snapshot.cluster.nodes.keys(), traffic=snapshot.traffic, is_patient=is_patient
+            ),
             refused=refused,
             created_at=self._created_at,
             epoch_at=self._epoch(),

@@ -70,7 +70,7 @@ class Reconciler:
         self._announcing = Announcing(
             last_routes or RouteTable(),
             clock=rooms.clock,
-            lost_after_s=self._options.bounds.lost_after_s,
+            bounds=self._options.bounds,
         )
         self.routes = self._announcing.routes
         self._course = Course(self._options, now=self._started_at)
@@ -297,7 +297,9 @@ class Reconciler:
     def _surroundings(self) -> Surroundings:
         traffic = self._traffic()
         carried = self._announcing.carried(
-            self._records.cluster.nodes.keys(), is_patient=self._course.is_patient
+            self._records.cluster.nodes.keys(),
+            traffic=traffic,
+            is_patient=self._course.is_patient,
         )
         return Surroundings(
             now=self._rooms.clock.monotonic(),

@@ -62,7 +62,7 @@ def lost(node_id: str) -> Change:
         beats_s = 4 * (node.facts.heartbeat_s or 0.0)
         silence_s = bounds.lost_after_s + bounds.unreachable_after_s + beats_s
         silent = replace(node, last_seen_at=snapshot.now - silence_s, is_connected=False)
-        return _with_node(snapshot, silent)
+        return _with_node(_unanswered(snapshot), silent)
 
     return change
 
@@ -148,6 +148,12 @@ def _node(snapshot: Snapshot, node_id: str) -> Node:
 def _with_node(snapshot: Snapshot, node: Node) -> Snapshot:
     nodes = {**snapshot.cluster.nodes, node.node_id: node}
     return replace(snapshot, cluster=replace(snapshot.cluster, nodes=nodes))
+
+
+def _unanswered(snapshot: Snapshot) -> Snapshot:
+    """With nothing answering any more: what is lost for good serves nobody unheard."""
+    seen = {r: replace(one, answered_at=None) for r, one in snapshot.traffic.endpoints.items()}
+    return replace(snapshot, traffic=replace(snapshot.traffic, endpoints=seen))
 
 
 def _with_model(snapshot: Snapshot, model: Model) -> Snapshot:

@@ -105,12 +105,8 @@ def build(
     )
 
 
-def carried_over(
-    last: RouteTable | None, *, registered: Collection[str], is_awaited: bool
-) -> tuple[Endpoint, ...]:
-    """Endpoints of the last table whose node has not registered since, while nodes are awaited."""
-    if last is None or not is_awaited:
-        return ()
+def carried_over(last: RouteTable, *, registered: Collection[str]) -> tuple[Endpoint, ...]:
+    """Endpoints of the last table whose node has not registered since."""
     return tuple(e for e in last.endpoints if e.node_id and e.node_id not in registered)
 
 

@@ -424,6 +424,7 @@ class EndpointReport(_message.Message):
     USED_AGO_MS_FIELD_NUMBER: _builtins.int
     EJECTED_AGO_MS_FIELD_NUMBER: _builtins.int
     IS_STALLED_FIELD_NUMBER: _builtins.int
+    ANSWERED_AGO_MS_FIELD_NUMBER: _builtins.int
     endpoint_id: _builtins.str
     inflight: _builtins.int
     """Sent there and not ended."""
@@ -433,6 +434,8 @@ class EndpointReport(_message.Message):
     """Absent while it is in use; else since when it was taken out because it made no progress."""
     is_stalled: _builtins.bool
     """It answers all the same."""
+    answered_ago_ms: _builtins.int
+    """When a byte of an answer last came from there; absent where never."""
     def __init__(
         self,
         *,
@@ -441,15 +444,20 @@ class EndpointReport(_message.Message):
         used_ago_ms: _builtins.int | None = ...,
         ejected_ago_ms: _builtins.int | None = ...,
         is_stalled: _builtins.bool = ...,
+        answered_ago_ms: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_ejected_ago_ms", b"_ejected_ago_ms", "_used_ago_ms", b"_used_ago_ms", "ejected_ago_ms", b"ejected_ago_ms", "used_ago_ms", b"used_ago_ms"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_answered_ago_ms", b"_answered_ago_ms", "_ejected_ago_ms", b"_ejected_ago_ms", "_used_ago_ms", b"_used_ago_ms", "answered_ago_ms", b"answered_ago_ms", "ejected_ago_ms", b"ejected_ago_ms", "used_ago_ms", b"used_ago_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ejected_ago_ms", b"_ejected_ago_ms", "_used_ago_ms", b"_used_ago_ms", "ejected_ago_ms", b"ejected_ago_ms", "endpoint_id", b"endpoint_id", "inflight", b"inflight", "is_stalled", b"is_stalled", "used_ago_ms", b"used_ago_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_answered_ago_ms", b"_answered_ago_ms", "_ejected_ago_ms", b"_ejected_ago_ms", "_used_ago_ms", b"_used_ago_ms", "answered_ago_ms", b"answered_ago_ms", "ejected_ago_ms", b"ejected_ago_ms", "endpoint_id", b"endpoint_id", "inflight", b"inflight", "is_stalled", b"is_stalled", "used_ago_ms", b"used_ago_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__answered_ago_ms: _TypeAlias = _typing.Literal["answered_ago_ms"]  # noqa: Y015
+    _WhichOneofArgType__answered_ago_ms: _TypeAlias = _typing.Literal["_answered_ago_ms", b"_answered_ago_ms"]  # noqa: Y015
     _WhichOneofReturnType__ejected_ago_ms: _TypeAlias = _typing.Literal["ejected_ago_ms"]  # noqa: Y015
     _WhichOneofArgType__ejected_ago_ms: _TypeAlias = _typing.Literal["_ejected_ago_ms", b"_ejected_ago_ms"]  # noqa: Y015
     _WhichOneofReturnType__used_ago_ms: _TypeAlias = _typing.Literal["used_ago_ms"]  # noqa: Y015
     _WhichOneofArgType__used_ago_ms: _TypeAlias = _typing.Literal["_used_ago_ms", b"_used_ago_ms"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__answered_ago_ms) -> _WhichOneofReturnType__answered_ago_ms | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__ejected_ago_ms) -> _WhichOneofReturnType__ejected_ago_ms | None: ...
     @_typing.overload
