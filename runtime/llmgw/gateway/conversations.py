@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from llmgw.gateway.abundance import is_abundant
+
 
 class Message(msgspec.Struct):
     """One message of a chat; its content is a text or a list of parts."""
@@ -30,6 +32,8 @@ _decode = msgspec.json.Decoder(Conversation).decode
 
 def read(body: bytes) -> Conversation | None:
     """What the client says; nothing where it cannot be told."""
+    if is_abundant(body):
+        return None
     try:
         return _decode(body)
     except (msgspec.MsgspecError, RecursionError):  # nested deeper than msgspec reads

@@ -10,6 +10,8 @@ from typing import Any
 
 import orjson
 
+from llmgw.gateway.abundance import is_abundant
+
 _BYTES_PER_TOKEN = 4
 _IMAGE_TOKENS = 85
 """The least that an image costs at any of the engines; unknown beforehand, and never nothing."""
@@ -27,6 +29,8 @@ def most_tokens(body_bytes: int) -> float:
 
 def estimate_tokens(body: bytes) -> int:
     """Tokens of the whole conversation: its text, tools and images; never exact."""
+    if is_abundant(body):
+        return len(body) // _BYTES_PER_TOKEN
     asked = _read(body)
     text_bytes, images = _weigh(_messages(asked))
     text_bytes += _weigh(asked.get("suffix"))[0]
@@ -39,7 +43,7 @@ def estimate_tokens(body: bytes) -> int:
 def needs(body: bytes) -> frozenset[str]:
     """The capabilities that a model needs for it, in the words of the catalog."""
     has_tools, has_images = b'"tools"' in body, b"image" in body
-    if not has_tools and not has_images:
+    if not (has_tools or has_images) or is_abundant(body):
         return frozenset()
     asked = _read(body)
     needed = set()

@@ -63,4 +63,8 @@ def _part(part: Any, most_bytes: int) -> bytes:
     text = part.get("text") if isinstance(part, dict) else None
     if isinstance(text, str):
         return text[:most_bytes].encode()
-    return hashlib.sha256(msgspec.json.encode(part)).digest()
+    try:
+        written = msgspec.json.encode(part)
+    except RecursionError:  # as deep as could be read, and no deeper can be written from here
+        written = b""
+    return hashlib.sha256(written).digest()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from llmgw.gateway import headers, usage_chunk
+from llmgw.gateway.abundance import is_abundant
 from llmgw.gateway.describing import rewrite_model
 from llmgw.gateway.endpoints import LiveEndpoint
 from llmgw.gateway.exchange import Exchange
@@ -26,9 +27,9 @@ def request_to(live: LiveEndpoint, exchange: Exchange) -> bytes:
     exchange.is_usage_hidden = how is not None and live.facts.usage_injection
     try:
         if name != exchange.asked_name:
-            body = rewrite_model(body, name)
+            body = rewrite_model(_changeable(body), name)
         if how is not None and exchange.is_usage_hidden:
-            body = usage_chunk.ask(body, how)
+            body = usage_chunk.ask(body if how.options is None else _changeable(body), how)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise BodyUnreadable from error
     return b"%b%bcontent-length: %d\r\n\r\n%b" % (
@@ -37,3 +38,10 @@ def request_to(live: LiveEndpoint, exchange: Exchange) -> bytes:
         len(body),
         body,
     )
+
+
+def _changeable(body: bytes) -> bytes:
+    """The body, unless it holds more than anybody asks for."""
+    if is_abundant(body):
+        raise BodyUnreadable
+    return body

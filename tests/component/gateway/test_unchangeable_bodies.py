@@ -53,3 +53,13 @@ async def test_probe_that_was_never_sent_lets_another_request_probe(stage):
     assert (await stage.ask(NO_TEXT)).status == 400
     assert (await stage.ask()).status == 200
     assert not stage.endpoint_stats().is_breaker_open
+
+
+async def test_body_of_more_values_than_anybody_asks_for_is_not_changed(stage):
+    stage.list_model("m", aliases=("alias",))
+    engine = await stage.engine()
+    keys = b",".join(b'"k%d":{}' % number for number in range(110_000))
+    answer = await stage.ask(b'{"model":"alias",' + keys + b"}")
+    assert (answer.status, answer.code) == (400, "invalid_json")
+    assert (await stage.ask(b'{"model":"m",' + keys + b"}")).status == 200
+    assert len(engine.requests) == 1
