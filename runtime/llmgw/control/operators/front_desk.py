@@ -18,7 +18,7 @@ from llmgw.domain.views import ModelView, NodeView
 from llmgw.errors import DeadlinePassed, Standby, Unavailable, Unknown
 from llmgw.kit.clock import Clock
 
-WITHIN_S = 15.0
+WITHIN_S = 12.0
 """The longest that a word may take, with those before it."""
 
 
