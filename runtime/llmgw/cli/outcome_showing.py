@@ -48,6 +48,8 @@ def _under(change: ModelChange) -> Iterator[str]:
 
 
 def _field(field: FieldChange) -> str:
+    if field.before == field.after:  # both are hidden, or it would be no change
+        return f"{field.path}: another value, which is not shown"
     return f"{field.path}: {_value(field.before)} -> {_value(field.after)}"
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from llmgw.domain import engine_options
+from llmgw.errors import Unknown
 
 ENGINES = ("llamacpp", "sglang", "sim", "vllm")
 """Engines that a profile may name."""
@@ -128,6 +129,11 @@ class Model:
     def profile(self, name: str) -> Profile | None:
         """The profile of that name, or nothing."""
         return next((p for p in self.profiles if p.name == name), None)
+
+
+def unknown_model(name: str) -> Unknown:
+    """The error for a name that is no model's and no alias."""
+    return Unknown(f"the catalog has no model {name!r}; 'llmgw ctl model list' shows all")
 
 
 @dataclass(frozen=True, slots=True)

@@ -279,3 +279,12 @@ def test_a_skipped_row_is_told_below_the_list(admin, stored):
     assert lines(ctl(admin, "models"))[-1] == (
         "the stored model bad is left out of the catalog: its definition cannot be read"
     )
+
+
+def test_a_changed_secret_is_told_as_changed_and_not_shown(admin, stored, file):
+    def with_token(token):
+        return {**SMALL, "profiles": [{**SIM["profiles"][0], "env": {"TOKEN": token}}]}
+
+    stored.rows["small"] = row("small", with_token("hunter2"))
+    told = lines(ctl(admin, "model", "add", "--replace", "-f", file(with_token("other"))))
+    assert told[1] == "    profiles[cpu].env.TOKEN: another value, which is not shown"

@@ -149,7 +149,7 @@ async def test_a_skipped_row_is_named_in_the_log_once_and_shown(keeper, stored):
     skipped = {"model": "bad", "reason": "its definition cannot be read"}
     assert [keys for event, keys in events if event == "stored_model_skipped"] == [skipped]
     assert keeper.shown().skipped == {"bad": "its definition cannot be read"}
-    with pytest.raises(Unknown, match="was left out: its definition cannot be read"):
+    with pytest.raises(Unknown, match="was left out of the catalog: its definition cannot be read"):
         keeper.entry("bad")
 
 

@@ -7,8 +7,8 @@ from fastapi import APIRouter
 from llmgw.api.acting import Acting
 from llmgw.api.deps import Catalogs, Fleet, Rolls
 from llmgw.api.schemas.model import ModelOut, ModelsOut, RollIn
+from llmgw.domain.catalog import unknown_model
 from llmgw.domain.views import ModelStatus
-from llmgw.errors import Unknown
 
 router = APIRouter(tags=["models"])
 
@@ -26,7 +26,7 @@ async def model(fleet: Fleet, name: str) -> ModelOut:
     for view in fleet.models():
         if name == view.name or name in view.aliases:
             return ModelOut.model_validate(view)
-    raise Unknown(f"the catalog has no model {name!r}")
+    raise unknown_model(name)
 
 
 @router.post("/models/{name}/roll")

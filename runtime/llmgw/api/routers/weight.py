@@ -21,6 +21,7 @@ from llmgw.api.schemas.weight import (
     RemovalsOut,
 )
 from llmgw.domain import weights
+from llmgw.domain.catalog import unknown_model
 from llmgw.domain.nodes import never_registered
 from llmgw.domain.views import (
     FetchOrderView,
@@ -94,7 +95,7 @@ def _source_of(fleet: FleetViews, name: str) -> str:
     """The source of a model; ``Unknown``, or ``Conflict`` for one that no node fetches."""
     found = next((m for m in fleet.models() if name == m.name or name in m.aliases), None)
     if found is None:
-        raise Unknown(f"the catalog has no model {name!r}")
+        raise unknown_model(name)
     if not weights.is_remote(found.source):
         raise Conflict(
             f"no node fetches {found.source}, the source of {found.name}: it is a path, or a name "

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from llmgw.control.catalog.composing import Composition
 from llmgw.domain import definitions, transcribing
-from llmgw.domain.catalog import Model
+from llmgw.domain.catalog import Model, unknown_model
 from llmgw.domain.catalog_views import ScalingWish
 from llmgw.domain.stored import ModelEdit, StoredModel
 from llmgw.errors import CatalogInvalid, Conflict, Invalid, Problem, Unknown
@@ -145,7 +145,7 @@ def _unknown(now: Composition, name: str) -> Unknown | Conflict:
     found = now.catalog.resolve(name)
     if found is not None:
         return Unknown(f"{name!r} is another name of {found.name}; say {found.name}")
-    return Unknown(f"the catalog has no model {name!r}; 'llmgw ctl model list' shows all")
+    return unknown_model(name)
 
 
 def _users(now: Composition, model: Model) -> list[str]:

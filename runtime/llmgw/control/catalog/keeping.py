@@ -16,7 +16,7 @@ from llmgw.control.catalog import comparing, composing
 from llmgw.control.catalog.composing import Composition
 from llmgw.control.catalog.live import LiveCatalog
 from llmgw.domain import transcribing
-from llmgw.domain.catalog import Catalog, Model
+from llmgw.domain.catalog import Catalog, Model, unknown_model
 from llmgw.domain.catalog_views import CatalogView, EntryView, ModelChange, Origin
 from llmgw.domain.stored import ModelEdit, StoredModel
 from llmgw.errors import DeadlinePassed, LlmgwError, NoStore, Unknown
@@ -145,8 +145,12 @@ class CatalogKeeper:
         model = composition.catalog.resolve(name)
         if model is None:
             why = composition.catalog.skipped.get(name)
-            left_out = f"; a stored one of that name was left out: {why}" if why else ""
-            raise Unknown(f"the catalog has no model {name!r}{left_out}")
+            if why is None:
+                raise unknown_model(name)
+            raise Unknown(
+                f"the stored model {name} was left out of the catalog: {why}; write it anew with "
+                "'llmgw ctl model add --replace', or remove it"
+            )
         return self._entry(model, within=composition)
 
     def _entry(self, model: Model, *, within: Composition | None = None) -> EntryView:

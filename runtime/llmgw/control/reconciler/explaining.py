@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from llmgw.control.placement import planning
 from llmgw.control.placement.planning import Placement, Tried
 from llmgw.control.reconciler import gates, wanting
+from llmgw.domain.catalog import unknown_model
 from llmgw.domain.replicas import ReplicaState
 from llmgw.domain.snapshots import Snapshot
 from llmgw.domain.views import (
@@ -27,7 +28,7 @@ def explain(name: str, snapshot: Snapshot) -> PlacementView:
     """Gates, profiles and nodes of a model, by name or alias; ``Unknown`` when there is none."""
     model = snapshot.catalog.resolve(name)
     if model is None:
-        raise Unknown(f"there is no model {name!r} in the catalog")
+        raise unknown_model(name)
     states = [r.state for r in snapshot.cluster.replicas.values() if r.model == model.name]
     ready, starting = states.count(ReplicaState.READY), states.count(ReplicaState.STARTING)
     counting = wanting.counting(snapshot.cluster.replicas.values())

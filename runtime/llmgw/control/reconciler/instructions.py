@@ -11,7 +11,7 @@ from typing import Protocol
 from llmgw.control.reconciler.course import Course
 from llmgw.control.reconciler.ports import Rooms
 from llmgw.control.reconciler.records import Records
-from llmgw.domain.catalog import Model
+from llmgw.domain.catalog import Model, unknown_model
 from llmgw.domain.nodes import Node, NodeTarget
 from llmgw.domain.snapshots import Roll
 from llmgw.domain.stored import NodeFlag
@@ -115,7 +115,7 @@ class Instructions:
         self._need_lead()
         found = self._rooms.catalog.current().resolve(model)
         if found is None:
-            raise Unknown(f"the catalog has no model {model!r}")
+            raise unknown_model(model)
         return found
 
     def _need_lead(self) -> None:
