@@ -1,4 +1,4 @@
-"""Nodes are emptied or lost while clients stream, and the server dies in the middle of it."""
+"""Nodes are emptied, lost or unheard while clients stream, and the server dies amid it."""
 
 from __future__ import annotations
 
@@ -128,6 +128,42 @@ async def test_a_machine_that_is_gone_costs_its_own_streams_and_is_replaced_thou
     assert set(crowd.seen.broken) <= lost
     assert set(engines.values()) - lost < set(deployment.engines().values())
     assert {r["shards"][0]["node_id"] for r in deployment.ready("sim")} == {"node2"}
+
+
+@pytest.mark.timeout(200)
+async def test_an_agent_that_stands_still_moves_nothing_while_its_engine_answers(deployment):
+    deployment.server(
+        models=[LONG],
+        agent_tls="insecure",
+        control={
+            "interval": 1,
+            "unreachable_after": 3,
+            "lost_after": 4,
+            "expect_nodes": ["node1", "node2"],
+        },
+    )
+    for number in (1, 2):
+        deployment.agent(number)
+    deployment.wait_ready("sim", 1)
+    (before,) = deployment.ready("sim")
+    node, engines = before["shards"][0]["node_id"], deployment.engines()
+    async with Crowd(deployment.url, clients=FEW) as crowd:
+        await crowd.more(FEW)
+        os.kill(deployment.parts[node].pid, signal.SIGSTOP)
+        await see(lambda: state_of(deployment, node) == "lost", "its node is written off")
+        await crowd.more(2 * FEW)
+        assert deployment.engines() == engines
+        os.kill(deployment.parts[node].pid, signal.SIGCONT)
+        await see(lambda: state_of(deployment, node) == "ready", "its node is back")
+        await crowd.more(FEW)
+    assert (crowd.seen.failed, crowd.seen.broken) == ([], [])
+    assert deployment.engines() == engines
+    assert [r["replica_id"] for r in deployment.ready("sim")] == [before["replica_id"]]
+
+
+def state_of(deployment, node_id):
+    (node,) = (n for n in deployment.show("nodes")["nodes"] if n["node_id"] == node_id)
+    return node["state"]
 
 
 async def see(is_so, what):
