@@ -30,7 +30,7 @@ from llmgw.domain.views import (
     OrphanView,
     RemovalView,
 )
-from llmgw.errors import Conflict, LlmgwError, Unknown
+from llmgw.errors import Conflict, LlmgwError
 
 router = APIRouter(tags=["weights"])
 

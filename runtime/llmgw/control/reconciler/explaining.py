@@ -21,7 +21,6 @@ from llmgw.domain.views import (
     PlacementView,
     ProfileVerdict,
 )
-from llmgw.errors import Unknown
 
 
 def explain(name: str, snapshot: Snapshot) -> PlacementView:

@@ -16,7 +16,7 @@ from llmgw.domain.nodes import Node, NodeTarget
 from llmgw.domain.snapshots import Roll
 from llmgw.domain.stored import NodeFlag
 from llmgw.domain.views import ModelView, NodeView
-from llmgw.errors import Standby, Unknown
+from llmgw.errors import Standby
 
 
 class Shown(Protocol):
