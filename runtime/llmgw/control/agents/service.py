@@ -90,9 +90,9 @@ class AgentService(agent_pb2_grpc.AgentServiceServicer):
         except LlmgwError as error:
             self.ended += 1
             self._turned_away.note(caller, error)
-            _log.warning(
-                "agent_stream_ended", peer=context.peer(), code=error.code, reason=error.message
-            )
+            # Every agent of a fleet asks its standbys again and again while no leader is there.
+            level = _log.debug if isinstance(error, Standby) else _log.warning
+            level("agent_stream_ended", peer=context.peer(), code=error.code, reason=error.message)
             await voice.refuse(error)
         except Exception as error:  # noqa: BLE001 - the outermost edge of one stream
             _log.error("agent_stream_failed", peer=context.peer(), error=repr(error), exc=error)
