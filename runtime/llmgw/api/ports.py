@@ -109,6 +109,10 @@ class Catalogs(Protocol):
         """Every entry as it was written, and stored ones that were left out."""
         ...
 
+    def left_out_sources(self) -> tuple[str, ...] | None:
+        """Where the weights of entries that were left out are; absent where one does not say."""
+        ...
+
     def entry(self, name: str) -> EntryView:
         """One entry, by its name or an alias; ``Unknown`` when there is no such."""
         ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import subprocess
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -14,10 +15,12 @@ from llmgw.api.application import create_app
 from llmgw.domain import weights
 from llmgw.domain.fetch_status import FetchState, FetchStatus
 from llmgw.domain.nodes import LocalWeights
+from llmgw.domain.stored import StoredModel
 from llmgw.errors import NotConnected
 from tests.fakes.deployment import llmgw
-from tests.fakes.fleet import FakeDownloads, FakeFleet, FakeReadiness, control_of
+from tests.fakes.fleet import FakeDownloads, FakeFleet, FakeReadiness, catalogs_of, control_of
 from tests.fakes.listening import listening
+from tests.fakes.stored_models import StoredModelsInMemory
 
 NAMED = "https://models.example/named.gguf?token=secret#sha256=" + "a" * 64
 FOLDER = Path("/var/lib/llmgw-weights")
@@ -44,7 +47,7 @@ def downloads():
 
 
 @pytest.fixture
-def url(downloads):
+def fleet():
     """Two nodes with a named download, one that nobody names and a person's own file."""
     fleet = FakeFleet()
     found = tuple(LocalWeights(path, size_bytes=7) for path in (KEPT, ORPHAN, MINE))
@@ -54,8 +57,12 @@ def url(downloads):
         dataclasses.replace(second, weights=found),
     ]
     fleet.model_views = [dataclasses.replace(fleet.model_views[0], source=NAMED)]
-    control = dataclasses.replace(control_of(fleet), downloads=downloads)
-    with listening(create_app(readiness=FakeReadiness(), control=control)) as url:
+    return fleet
+
+
+@pytest.fixture
+def url(fleet, downloads):
+    with served(fleet, downloads) as url:
         yield url
 
 
@@ -63,6 +70,20 @@ def url(downloads):
 def nodes(url):
     shown = httpx.get(f"{url}/api/v1/nodes").json()["nodes"]
     return [one["node_id"] for one in shown]
+
+
+def left_out(definition):
+    """A stored entry that was left out of the catalog."""
+    return StoredModel("odd", definition, actor="ann", created_at=1.0, updated_at=1.0, revision=1)
+
+
+@contextmanager
+def served(fleet, downloads, *rows):
+    """The API of a control plane with these stored entries."""
+    catalogs = catalogs_of((), StoredModelsInMemory(*rows))
+    control = dataclasses.replace(control_of(fleet), downloads=downloads, catalogs=catalogs)
+    with listening(create_app(readiness=FakeReadiness(), control=control)) as url:
+        yield url
 
 
 def ctl(url, *words, noun="weights"):
@@ -78,6 +99,27 @@ def test_only_downloads_that_no_model_names_are_listed(url, nodes):
     one = httpx.get(f"{url}/api/v1/weights", params={"node": nodes[1]}).json()["orphans"]
     assert [found["node_id"] for found in one] == [nodes[1]]
     assert httpx.get(f"{url}/api/v1/weights", params={"node": "ghost"}).status_code == 404
+
+
+def test_weights_of_a_stored_model_that_was_left_out_are_somebodys(fleet, downloads):
+    """Else one entry that a newer version finds wrong would cost its weights on every node."""
+    odd = left_out({"source": "https://models.example/gone.gguf", "profiles": "none"})
+    with served(fleet, downloads, odd) as url:
+        assert httpx.get(f"{url}/api/v1/weights").json()["orphans"] == []
+
+
+@pytest.mark.parametrize(
+    "definition", ["{damaged", {"profiles": []}], ids=["unreadable", "no-source"]
+)
+def test_nothing_is_removed_while_an_entry_does_not_say_where_its_weights_are(
+    fleet, downloads, definition
+):
+    with served(fleet, downloads, left_out(definition)) as url:
+        assert httpx.get(f"{url}/api/v1/weights").json()["orphans"] == []
+        refused = httpx.post(f"{url}/api/v1/weights/collect", json={})
+    assert refused.status_code == 409
+    assert "does not say where its weights are" in refused.text
+    assert downloads.asked == []
 
 
 def test_each_node_is_asked_for_its_own_and_answers_for_itself(url, nodes, downloads):

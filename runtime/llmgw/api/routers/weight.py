@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from fastapi import APIRouter
 
 from llmgw.api.acting import Acting
-from llmgw.api.deps import Downloads, Fleet
+from llmgw.api.deps import Catalogs, Downloads, Fleet
 from llmgw.api.ports import FleetViews, NodeDownloads
 from llmgw.api.schemas.weight import (
     CollectIn,
@@ -36,9 +36,12 @@ router = APIRouter(tags=["weights"])
 
 
 @router.get("/weights")
-async def downloads(fleet: Fleet, node: str | None = None) -> DownloadsOut:
+async def downloads(fleet: Fleet, catalogs: Catalogs, node: str | None = None) -> DownloadsOut:
     """Downloads that no model names, and those under way; ``node`` narrows the lists."""
-    shown = {"orphans": _orphans(fleet, node_id=node), "fetches": _fetches(fleet, node_id=node)}
+    left_out = catalogs.left_out_sources()
+    # Of which model a download is cannot be told while an entry does not say where its own are.
+    orphans = [] if left_out is None else _orphans(fleet, left_out, node_id=node)
+    shown = {"orphans": orphans, "fetches": _fetches(fleet, node_id=node)}
     return DownloadsOut.model_validate(shown)
 
 
@@ -59,12 +62,18 @@ async def fetch(fleet: Fleet, downloads: Downloads, act: Acting, wanted: FetchIn
 
 @router.post("/weights/collect")
 async def collect(
-    fleet: Fleet, downloads: Downloads, act: Acting, wanted: CollectIn
+    fleet: Fleet, catalogs: Catalogs, downloads: Downloads, act: Acting, wanted: CollectIn
 ) -> RemovalsOut:
     """Ask nodes to remove what no model names; each answers for itself, at most a minute."""
     act.target = wanted.node_id or ""
+    left_out = catalogs.left_out_sources()
+    if left_out is None:
+        raise Conflict(
+            "a stored model was left out of the catalog and does not say where its weights are, so "
+            "nothing is removed: 'llmgw ctl model list' names it; write it anew or remove it first"
+        )
     paths_by_node: dict[str, list[str]] = {}
-    for orphan in _orphans(fleet, node_id=wanted.node_id):
+    for orphan in _orphans(fleet, left_out, node_id=wanted.node_id):
         paths_by_node.setdefault(orphan.node_id, []).append(orphan.path)
     asked = (_removals(downloads, node, paths) for node, paths in paths_by_node.items())
     removals = [removal for answered in await asyncio.gather(*asked) for removal in answered]
@@ -114,10 +123,12 @@ async def _fetch_order(
     return FetchOrderView(node_id, is_done=deed.is_done, detail=deed.detail)
 
 
-def _orphans(fleet: FleetViews, *, node_id: str | None) -> list[OrphanView]:
+def _orphans(
+    fleet: FleetViews, left_out: Sequence[str], *, node_id: str | None
+) -> list[OrphanView]:
     nodes = _nodes(fleet, node_id=node_id)
     # All of the catalog, or the weights of a model that is left out would count as nobody's.
-    sources = [model.source for model in fleet.models()]
+    sources = [*(model.source for model in fleet.models()), *left_out]
     return [orphan for node in nodes for orphan in _orphans_of(node, sources)]
 
 

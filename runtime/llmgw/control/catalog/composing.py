@@ -27,6 +27,14 @@ class Composition:
     declared: tuple[Model, ...]
     rows: Mapping[str, StoredModel]
 
+    @property
+    def left_out_sources(self) -> tuple[str, ...] | None:
+        """Where the weights of entries that were left out are; absent where one does not say."""
+        written = [self.rows[name].definition for name in self.catalog.skipped]
+        sources = [one.get("source") for one in written if isinstance(one, Mapping)]
+        told = tuple(source for source in sources if isinstance(source, str))
+        return told if len(told) == len(written) else None
+
 
 def compose(declared: Iterable[Model], rows: Iterable[StoredModel]) -> Composition:
     """The catalog; ``CatalogInvalid`` where what is declared is wrong in itself."""

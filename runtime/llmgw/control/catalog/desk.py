@@ -47,6 +47,10 @@ class CatalogDesk:
         """See ``api.ports.Catalogs``."""
         return self._keeper.shown()
 
+    def left_out_sources(self) -> tuple[str, ...] | None:
+        """See ``api.ports.Catalogs``."""
+        return self._keeper.left_out_sources()
+
     def entry(self, name: str) -> EntryView:
         """See ``api.ports.Catalogs``."""
         return self._keeper.entry(name)

@@ -139,6 +139,10 @@ class CatalogKeeper:
             skipped=catalog.skipped,
         )
 
+    def left_out_sources(self) -> tuple[str, ...] | None:
+        """Where the weights of entries that were left out are; absent where one does not say."""
+        return self._composition.left_out_sources
+
     def entry(self, name: str, *, within: Composition | None = None) -> EntryView:
         """One entry, by its name or an alias; ``Unknown`` when there is no such."""
         composition = within or self._composition
