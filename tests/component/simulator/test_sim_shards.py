@@ -16,6 +16,7 @@ from llmgw.simulator import machines
 from llmgw.simulator.behaviour import Behaviour
 from llmgw.simulator.sim_shards import Habits, SimShards
 from tests.fakes.engines import free_port
+from tests.fakes.waiting import eventually
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 2}
 QUICK = Behaviour(ttft_ms=1, tpot_ms=1)
@@ -127,8 +128,7 @@ async def test_a_drain_is_over_when_the_last_request_is():
     async with node() as here:
         spec = await here.up()
         long = asyncio.create_task(here.ask(spec, max_tokens=300))
-        await asyncio.sleep(0.1)
-        assert here.shards.busy_cards() == {0}
+        await eventually(lambda: here.shards.busy_cards() == {0})
         here.shards.drain("r.0")
         assert here.states()[-1] == "draining"
         assert not here.reports[-1].is_drained

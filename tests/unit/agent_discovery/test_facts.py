@@ -130,6 +130,7 @@ async def test_a_registration_carries_everything(discovery):
         engine_versions={"sim": "unknown"},
         engines_probed=True,
         engine_installs=INSTALLS,
+        launch_modes={"vllm": "ray"},
         port_range=(21000, 21099),
     )
 
