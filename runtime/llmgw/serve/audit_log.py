@@ -7,6 +7,7 @@ to the age and number that the settings say.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -24,6 +25,8 @@ _WITHIN_S = 2.0
 _PRUNED_EVERY_S = 3600.0
 _DAY_S = 86400.0
 _LONGEST = 500
+_MOST_CHARS = 8192
+"""Of what was before or after an act, as JSON."""
 
 _log = logs.get(__name__)
 
@@ -85,8 +88,8 @@ class AuditLog:
             action=action,
             target=target[:_LONGEST],
             outcome=outcome,
-            before=before,
-            after=after,
+            before=_bounded(before),
+            after=_bounded(after),
             request_id=actor.request_id,
         )
         _log.info(
@@ -150,3 +153,14 @@ class AuditLog:
         self._pruned_at = now
         oldest = self._clock.wall() - self._settings.retain_days * _DAY_S
         await entries.prune(before=oldest, keep=self._settings.max_entries)
+
+
+def _bounded(told: Mapping[str, object] | None) -> Mapping[str, object] | None:
+    """What a store can keep of it: JSON, and not without end."""
+    if told is None:
+        return None
+    text = json.dumps(told, default=str)
+    if len(text) > _MOST_CHARS:
+        return {"left_out": f"{len(told)} facts of {len(text)} characters"}
+    kept: Mapping[str, object] = json.loads(text)
+    return kept

@@ -23,7 +23,7 @@ class FakeEntries:
         self.kept = []
         self.pruned = []
         self.is_away = False
-        self.refused = ""
+        self.refused = None
 
     async def append(self, entry):
         await asyncio.sleep(0)
@@ -79,6 +79,17 @@ async def test_a_store_that_is_away_has_what_it_missed_in_order_afterwards(log, 
     entries.is_away = False
     await asyncio.gather(note(log, "n3"), note(log, "n4"))
     assert [one.target for one in entries.kept] == ["n1", "n2", "n3", "n4"]
+
+
+async def test_what_an_act_tells_is_bounded_and_always_can_be_kept(log, entries):
+    told = {"at": ANN, "nodes": ("n1", "n2")}
+    await log.note(ANN, action="a.b", target="x" * 9000, outcome="done", before=told, after={})
+    long = {"removed": ["x" * 100] * 100}
+    await log.note(ANN, action="a.b", target="", outcome="done", after=long)
+    first, second = entries.kept
+    assert (first.before, first.after) == ({"at": str(ANN), "nodes": ["n1", "n2"]}, {})
+    assert len(first.target) == 500
+    assert second.after == {"left_out": "1 facts of 10413 characters"}
 
 
 async def test_an_act_that_no_store_takes_holds_up_no_other(log, entries):
