@@ -5,11 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 
+import httpx
 import pytest
 
+from llmgw.agent.supervisor import vigil
+from llmgw.agent.supervisor.interviewing import HttpCheck
+from llmgw.config.tending import SupervisorSettings
 from llmgw.domain import work
 from llmgw.domain.replicas import ShardState
+from llmgw.domain.work import ShardWork
 from tests.fakes.agents import is_alive, parts, read_pids, spec
 from tests.fakes.engines import free_port
 from tests.fakes.waiting import eventually
@@ -105,3 +111,34 @@ async def test_an_idle_shard_has_not_worked_and_an_ended_one_says_nothing(tmp_pa
         await made.until(ShardState.STOPPED)
         await eventually(lambda: made.orders.running() == ())
         assert await made.orders.work() == ()
+
+
+class FakeEngine:
+    """Ends after so many looks."""
+
+    def __init__(self, looks):
+        self.looks = looks
+
+    async def wait(self, *, timeout_s):
+        await asyncio.sleep(timeout_s)
+        self.looks -= 1
+        return self.looks < 0
+
+
+@pytest.mark.parametrize("is_held", [True, False])
+async def test_an_engine_whose_address_has_vanished_is_no_hung_one(is_held):
+    async def measure():
+        return ShardWork("demo-1.0", cpu_time_s=1.0)
+
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        check = HttpCheck("127.0.0.1", closed.getsockname()[1], health_path="/health", model="")
+    async with httpx.AsyncClient(trust_env=False) as client:
+        verdict = await vigil.keep(
+            FakeEngine(200),
+            check,
+            client=client,
+            measure=measure,
+            is_held=lambda address: is_held,
+            settings=SupervisorSettings(health_interval=0.005, hang_timeout=0.05),
+        )
+    assert ("no progress" in verdict) is is_held

@@ -73,18 +73,27 @@ def interface_of(address: str) -> str:
 
 def warnings(mgmt_addr: str) -> tuple[str, ...]:
     """What is wrong with an address that somebody wrote; one that is not known yet is well."""
-    if not mgmt_addr:
+    reason = _why_not_held(mgmt_addr) if mgmt_addr else ""
+    if not reason:
         return ()
+    said = f"engines cannot listen on the management address {mgmt_addr} ({reason})"
+    return (f"{said}; set mgmt_addr to an address that this machine has",)
+
+
+def is_held(address: str) -> bool:
+    """Whether this machine has an address now; one may vanish with its interface, and come back."""
+    return not _why_not_held(address)
+
+
+def _why_not_held(address: str) -> str:
     try:
-        found = socket.getaddrinfo(mgmt_addr, 0, type=socket.SOCK_DGRAM)
+        found = socket.getaddrinfo(address, 0, type=socket.SOCK_DGRAM)
         family, kind, protocol, _, place = found[0]
         with socket.socket(family, kind, protocol) as probe:
             probe.bind(place)
     except (OSError, UnicodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        said = f"engines cannot listen on the management address {mgmt_addr} ({reason})"
-        return (f"{said}; set mgmt_addr to an address that this machine has",)
-    return ()
+        return str(getattr(error, "strerror", None) or error)
+    return ""
 
 
 def _toward(servers: Sequence[str]) -> str:

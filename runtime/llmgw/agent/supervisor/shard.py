@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import httpx
 
+from llmgw.agent.discovery import address
 from llmgw.agent.engines.contract import Command, StopPlan
 from llmgw.agent.supervisor import (
     ending,
@@ -307,8 +308,8 @@ class SupervisedShard:
             check,
             client=self._around.client,
             measure=lambda: self._around.measure(self),
-            interval_s=settings.health_interval,
-            hang_timeout_s=settings.hang_timeout,
+            is_held=address.is_held,
+            settings=settings,
         )
         if hung and self.state is ShardState.READY:
             _log.warning("engine_hung", shard=self.spec.shard_id, reason=hung)

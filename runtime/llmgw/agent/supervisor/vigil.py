@@ -16,6 +16,7 @@ import httpx
 from llmgw.agent.supervisor import interviewing
 from llmgw.agent.supervisor.interviewing import Figures, HttpCheck
 from llmgw.agent.supervisor.processes import Process
+from llmgw.config.tending import SupervisorSettings
 from llmgw.domain import work
 from llmgw.domain.work import ShardWork
 
@@ -72,15 +73,22 @@ async def keep(
     *,
     client: httpx.AsyncClient,
     measure: Measure,
-    interval_s: float,
-    hang_timeout_s: float,
+    is_held: Callable[[str], bool],
+    settings: SupervisorSettings,
 ) -> str:
-    """Look again and again; why the engine counts as hung, or nothing once it has ended."""
+    """Look again and again; why the engine counts as hung, or nothing once it has ended.
+
+    Silence proves nothing while its address is not ``is_held`` by this machine: it would serve
+    again once that comes back, and another one could not even listen.
+    """
     loop = asyncio.get_running_loop()
+    interval_s, hang_timeout_s = settings.health_interval, settings.hang_timeout
     longest_gap_s = 4 * (interval_s + 2 * interviewing.PROBE_TIMEOUT_S)
     suspicion = Suspicion(hang_timeout_s, longest_gap_s=longest_gap_s)
     while not await engine.wait(timeout_s=interval_s):
         found = await interviewing.figures(check, client=client)
+        if not found.answers and not await asyncio.to_thread(is_held, check.address):
+            continue
         problem = suspicion.worry(found, now=loop.time())
         if problem:
             idle_s = suspicion.idle_s(await measure(), now=loop.time())
