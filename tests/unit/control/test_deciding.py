@@ -24,6 +24,7 @@ from llmgw.domain.actions import (
 from llmgw.domain.nodes import Liveness
 from llmgw.domain.replicas import ReplicaState, ShardState, Stray
 from llmgw.domain.snapshots import Failures
+from llmgw.domain.traffic import EndpointTraffic, Traffic
 from tests.fakes import clusters
 from tests.fakes.clusters import NOW
 from tests.fakes.random_clusters import Dice
@@ -210,6 +211,27 @@ def test_who_serves_least_goes_first():
         order += [d.replica_id for d in drains]
         held = [r for r in held if r.replica_id not in order]
     assert order[:4] == ["m-loading", "m-stale", "m-flagged", "m-young"]
+
+
+@pytest.mark.parametrize(
+    ("silent_s", "liveness", "gone"),
+    [(0, Liveness.READY, "m-1"), (20, Liveness.UNREACHABLE, "m-3")],
+    ids=["fewest-requests", "unheard"],
+)
+def test_of_equals_the_one_that_is_not_heard_goes_first_then_that_with_the_fewest_requests(
+    silent_s, liveness, gone
+):
+    held = [
+        ready("m-1", port=20001, created_at=NOW - 9),
+        ready("m-2", port=20002, created_at=NOW - 1),
+        ready("m-3", port=20003, node_id="n2", created_at=NOW - 99),
+    ]
+    other = clusters.node("n2", now=NOW - silent_s, liveness=liveness)
+    on = clusters.cluster(clusters.node("n1"), other, replicas=held)
+    requests = {"m-1": 1, "m-2": 4, "m-3": 9}
+    traffic = Traffic({name: EndpointTraffic(count) for name, count in requests.items()})
+    (drain,) = decide(clusters.snapshot(clusters.model("m", min=2), on=on, traffic=traffic)).actions
+    assert drain.replica_id == gone
 
 
 def test_starting_surplus_is_stopped_in_the_same_pass_and_serving_one_after_its_grace():

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from llmgw.control.reconciler import wanting
 from llmgw.domain.actions import Drain
 from llmgw.domain.catalog import Model
+from llmgw.domain.nodes import Liveness, Node
 from llmgw.domain.replicas import Replica, ReplicaState
 from llmgw.domain.snapshots import Snapshot
 
@@ -35,13 +36,17 @@ def surplus(snapshot: Snapshot) -> Sequence[Drain]:
 def _first_to_go(
     replicas: Sequence[Replica], model: Model, snapshot: Snapshot
 ) -> Sequence[Replica]:
-    """What serves least is missed least; among equals the youngest, whose caches are coldest."""
+    """What serves least, and is least sure to go on, is missed least.
+
+    Among equals that with the fewest requests, then the youngest, whose caches are coldest.
+    """
     return sorted(
         replicas,
         key=lambda replica: (
             replica.state is ReplicaState.READY,
             not is_stale(replica, model),
-            not _is_on_flagged_node(replica, snapshot),
+            not _is_on_doubtful_node(replica, snapshot),
+            _inflight(replica, snapshot),
             -replica.created_at,
             replica.replica_id,
         ),
@@ -56,6 +61,16 @@ def is_stale(replica: Replica, model: Model) -> bool:
     return replica.profile_fp != profile.fingerprint(model=model)
 
 
-def _is_on_flagged_node(replica: Replica, snapshot: Snapshot) -> bool:
+def _inflight(replica: Replica, snapshot: Snapshot) -> int:
+    seen = snapshot.traffic.endpoints.get(replica.replica_id)
+    return 0 if seen is None else seen.inflight
+
+
+def _is_on_doubtful_node(replica: Replica, snapshot: Snapshot) -> bool:
+    """One that an operator keeps free, or that is not heard."""
     nodes = [snapshot.cluster.nodes.get(shard.node_id) for shard in replica.shards]
-    return any(node is not None and (node.is_cordoned or node.is_draining) for node in nodes)
+    return any(node is not None and _is_doubtful(node) for node in nodes)
+
+
+def _is_doubtful(node: Node) -> bool:
+    return node.is_cordoned or node.is_draining or node.liveness is not Liveness.READY
