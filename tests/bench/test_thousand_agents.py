@@ -19,6 +19,9 @@ IN_WITHIN_S = 30.0
 WATCHED_S = 30.0
 MOST_CORES = 0.25
 """Three times what was measured, 0.08; and what a control plane may take of a core."""
+INTERVAL_S = 5.0
+"""What `control.interval` is by default: an order is heard and answered within one."""
+ORDERS = 100
 MOST_KIB_EACH = 200
 """Three times what was measured, 62."""
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -65,6 +68,52 @@ def test_a_thousand_agents_get_in_and_beat_at_a_fraction_of_a_core(deployment):
     assert told["refusal"] == ""
     assert cores < MOST_CORES
     assert each_kib < MOST_KIB_EACH
+
+
+def latencies_s(log):
+    """From each placement to its replica's word that it serves, by the log of the server."""
+    events = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
+    placed = {e["replica"]: e["at"] for e in events if e["event"] == "replica_placed"}
+    served = {
+        e["shard"].rpartition(".")[0]: e["at"]
+        for e in events
+        if e["event"] == "shard_reported" and e.get("replica_state") == "ready"
+    }
+    return sorted(served[one] - at for one, at in placed.items() if one in served)
+
+
+def test_orders_reach_any_of_a_thousand_agents_and_are_answered_within_one_interval(deployment):
+    model = {
+        "name": "many",
+        "source": "/models/none.gguf",
+        "scaling": {"min": ORDERS},
+        "profiles": [{"name": "sim", "engine": "sim"}],
+    }
+    server = deployment.server(
+        control={"enabled": True, "settle_window": "20s"},
+        agent_tls="insecure",
+        models=[model],
+        log={"format": "json"},
+    )
+    fleet = deployment.run(
+        "fleet", "simulate", "agents", "--count", str(AGENTS), "--ramp", "0s", "--no-serve",
+        "--load-time", "0s", "--server", deployment.agent_address,
+    )  # fmt: skip
+
+    def all_serve():
+        time.sleep(0.5)  # the log is long, and reading it takes what the server needs
+        return len(latencies_s(server.output)) >= ORDERS
+
+    until(all_serve, f"{ORDERS} replicas serve", within_s=150)
+    assert len(deployment.show("nodes")["nodes"]) == AGENTS
+    took_s = latencies_s(server.output)
+    p50_s, p99_s = took_s[len(took_s) // 2], took_s[int(0.99 * len(took_s))]
+    print(  # noqa: T201 - these are the figures that the page has
+        f"{len(took_s)} orders among {AGENTS} agents: from a placement to the word that it serves "
+        f"p50 {1000 * p50_s:.0f} ms, p99 {1000 * p99_s:.0f} ms"
+    )
+    assert p99_s < INTERVAL_S
+    assert fleet.stop(within_s=30) == 0
 
 
 def test_a_thousand_agents_are_back_soon_after_a_killed_control_plane(deployment):
