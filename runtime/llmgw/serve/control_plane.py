@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -30,7 +31,7 @@ from llmgw.domain.routes import RouteTable
 from llmgw.domain.views import LeadView
 from llmgw.errors import AlreadyHeld, Standby
 from llmgw.kit import addresses
-from llmgw.kit.clock import SystemClock
+from llmgw.kit.clock import Clock, SystemClock
 from llmgw.kit.tasks import Tasks
 from llmgw.serve import fleet_metrics, holders
 from llmgw.serve.audit_log import AuditLog
@@ -39,6 +40,16 @@ from llmgw.serve.decisions_log import DecisionsLog
 from llmgw.serve.kept import Kept
 from llmgw.serve.measured import Measured
 from llmgw.serve.remote_gateways import RemoteGateways
+
+
+@dataclass(frozen=True, slots=True)
+class _AgentParts:
+    """What knows the agents' streams."""
+
+    connections: Connections
+    questions: LogQuestions
+    dispatcher: Dispatcher
+    turned_away: TurnedAway
 
 
 class ControlPlane:
@@ -60,13 +71,11 @@ class ControlPlane:
         Without ``store`` nothing is kept; ``environ`` is where secrets may lie.
         """
         clock = SystemClock()
-        leadership, questions = elector or SoleLeader(), LogQuestions()
         self._elector = elector
-        self._connections = connections = Connections(clock=clock)
-        dispatcher = Dispatcher(connections=connections, leadership=leadership, questions=questions)
-        turned_away = TurnedAway(clock=clock)
+        self._leadership = elector or SoleLeader()
+        self._agents = agents = _agent_parts(self._leadership, clock=clock)
         self._journal = _journal(settings)
-        self._apart = apart = RemoteGateways(self._table, clock=clock)
+        self._apart = RemoteGateways(self._table, clock=clock)
         self._catalog = CatalogKeeper(
             settings.models,
             stored=store.models if store else None,
@@ -75,11 +84,11 @@ class ControlPlane:
         )
         rooms = Rooms(
             catalog=self._catalog.live,
-            dispatcher=dispatcher,
-            leadership=leadership,
+            dispatcher=agents.dispatcher,
+            leadership=self._leadership,
             clock=clock,
             recorder=self._journal,
-            gateways_apart=apart.views,
+            gateways_apart=self._apart.views,
         )
         self.reconciler = Reconciler(
             rooms,
@@ -87,58 +96,71 @@ class ControlPlane:
             last_routes=last_routes,
         )
         self.routes = self.reconciler.routes
-        shelves = (
-            Shelves(store.nodes, store.rolls, elector.owner if elector else "") if store else None
-        )
-        self._memory = Memory(self.reconciler.instructions, shelves=shelves, clock=clock)
-        words = FrontDesk(
-            self.reconciler.instructions, shelves=shelves, memory=self._memory, clock=clock
-        )
-        self.shown = Control(
-            fleet=self.reconciler,
-            logs=dispatcher,
-            checks=dispatcher,
-            flags=words,
-            refusals=turned_away,
-            downloads=dispatcher,
-            plans=self.reconciler,
-            bundles=SupportBundle(settings, views=self._views, clock=clock),
-            rolls=words,
-            catalogs=CatalogDesk(self._catalog, sources=_sources(settings, environ or {})),
-            lead=self,
-            audit=AuditLog(store.audit if store else None, settings=settings.audit, clock=clock),
-            brakes=self.reconciler.instructions,
-            measurements=Measured(store.capacity if store else None, clock=clock),
-            decisions=DecisionsLog(Path(settings.state_dir), is_kept=self._journal is not None),
-        )
+        self._shelves = _shelves(store, elector)
+        self._memory = Memory(self.reconciler.instructions, shelves=self._shelves, clock=clock)
+        self.shown = self._shown(settings, store=store, environ=environ or {}, clock=clock)
         self._address = settings.agent_listen
         tls = settings.agent_tls if isinstance(settings.agent_tls, TlsFiles) else None
         self.has_tls = tls is not None
-        service = AgentService(
-            fleet=self.reconciler,
-            leadership=leadership,
-            streams=Streams(connections, questions, turned_away),
-            must_identify=self.has_tls,
-        )
-        for_gateways = apart.served(
-            self.routes,
-            leadership=leadership,
-            knows_fleet=self.reconciler.knows_fleet,
-            must_identify=self.has_tls,
-            turned_away=turned_away,
-        )
-        self._listener = Listener(
-            service,
-            connections=connections,
-            address=settings.agent_listen,
-            tls=tls,
-            guests=[for_gateways],
-        )
+        self._listener = self._made_listener(settings.agent_listen, tls=tls)
         self._tasks = Tasks(owner="control")
         if elector is not None:
             elector.subscribe(self._stands)
             elector.prepare(self._catalog.load)
             elector.prepare(self._memory.load)
+
+    def _shown(
+        self,
+        settings: ServerSettings,
+        *,
+        store: Kept | None,
+        environ: Mapping[str, str],
+        clock: Clock,
+    ) -> Control:
+        """What the admin API offers of all this."""
+        instructions, dispatcher = self.reconciler.instructions, self._agents.dispatcher
+        words = FrontDesk(instructions, shelves=self._shelves, memory=self._memory, clock=clock)
+        return Control(
+            fleet=self.reconciler,
+            logs=dispatcher,
+            checks=dispatcher,
+            flags=words,
+            refusals=self._agents.turned_away,
+            downloads=dispatcher,
+            plans=self.reconciler,
+            bundles=SupportBundle(settings, views=self._views, clock=clock),
+            rolls=words,
+            catalogs=CatalogDesk(self._catalog, sources=_sources(settings, environ)),
+            lead=self,
+            audit=AuditLog(store.audit if store else None, settings=settings.audit, clock=clock),
+            brakes=instructions,
+            measurements=Measured(store.capacity if store else None, clock=clock),
+            decisions=DecisionsLog(Path(settings.state_dir), is_kept=self._journal is not None),
+        )
+
+    def _made_listener(self, address: str, *, tls: TlsFiles | None) -> Listener:
+        """The port of agents, and of gateways on other hosts."""
+        agents = self._agents
+        service = AgentService(
+            fleet=self.reconciler,
+            leadership=self._leadership,
+            streams=Streams(agents.connections, agents.questions, agents.turned_away),
+            must_identify=self.has_tls,
+        )
+        for_gateways = self._apart.served(
+            self.routes,
+            leadership=self._leadership,
+            knows_fleet=self.reconciler.knows_fleet,
+            must_identify=self.has_tls,
+            turned_away=agents.turned_away,
+        )
+        return Listener(
+            service,
+            connections=agents.connections,
+            address=address,
+            tls=tls,
+            guests=[for_gateways],
+        )
 
     def lead(self) -> LeadView:
         """See ``api.ports.Lead``."""
@@ -204,7 +226,7 @@ class ControlPlane:
         """A lapsed leader keeps its streams and routes; a deposed one sends its agents away."""
         if standing is Standing.STANDBY:
             reason = Standby("this control plane is a standby; another one leads")
-            self._connections.end_all(reason)
+            self._agents.connections.end_all(reason)
             self._apart.stand_by(reason)
             self.reconciler.stand_by()
         self._memory.lead(is_leading=standing is Standing.LEADS)
@@ -219,6 +241,22 @@ class ControlPlane:
             raise AlreadyHeld(
                 f"agent_listen: {self._address} is in use{by}; stop it, or set another address"
             ) from error
+
+
+def _agent_parts(leadership: Elector | SoleLeader, *, clock: Clock) -> _AgentParts:
+    connections, questions = Connections(clock=clock), LogQuestions()
+    return _AgentParts(
+        connections=connections,
+        questions=questions,
+        dispatcher=Dispatcher(connections=connections, leadership=leadership, questions=questions),
+        turned_away=TurnedAway(clock=clock),
+    )
+
+
+def _shelves(store: Kept | None, elector: Elector | None) -> Shelves | None:
+    if store is None:
+        return None
+    return Shelves(store.nodes, store.rolls, owner=elector.owner if elector else "")
 
 
 def _sources(settings: ServerSettings, environ: Mapping[str, str]) -> SourceCheck:
