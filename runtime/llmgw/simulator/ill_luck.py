@@ -53,7 +53,8 @@ class IllLuck:
 
     def _befall(self, mishap: Mishap) -> None:
         self._await_next()
-        present = [n for n in self._nodes.ids if n not in self._nodes.silent | self._kept]
+        taken = self._nodes.silent | self._kept
+        present = [node_id for node_id in self._nodes.ids if node_id not in taken]
         if not present:
             return
         node_id = present[int(mishap.draw * len(present))]
