@@ -256,6 +256,7 @@ class Attempt(Receiver):
 
     def _answer(self, data: bytes, *, is_whole: bool) -> None:
         self.phase = _ANSWERED
+        self._request = b""  # it may be large, and a stream long
         if self.head.status == 503:
             self.verdict = judge_loading(self.verdict, status=503, body=data)
         breaker = self.verdict.breaker

@@ -86,7 +86,8 @@ class LoadBoard:
         """Hear of workers and endpoints that came; called now and then, not with each request."""
         if self._allotment is None:
             self._slots = allotting.slots(self._words, self._layout)
-        rows = max(self._words[board_layout.ROWS_IN_USE], self._row + 1)
+        in_use = min(self._words[board_layout.ROWS_IN_USE], self._layout.rows)
+        rows = max(in_use, self._row + 1)
         if rows != self._rows:
             self._rows = rows
             for seat in self._seats.values():

@@ -27,6 +27,7 @@ _LATER: Final = 1 << (_HALF - 1)
 _READS: Final = 3
 
 # Names of this module: one look-up less in what each request does.
+_INFLIGHT: Final = at.INFLIGHT
 _RESERVED: Final = at.RESERVED
 _USED_AT: Final = at.USED_AT
 _OPEN_GENERATION: Final = at.OPEN_GENERATION
@@ -39,11 +40,10 @@ class Seat:
         "_bulletin",
         "_cell",
         "_first_cell",
-        "_inflights",
         "_now",
+        "_others",
         "_own",
         "_read_sequence",
-        "_reserved",
         "_row_words",
         "_rows",
         "_slot",
@@ -67,36 +67,35 @@ class Seat:
         self._bulletin = UNSEEN
         self._read_sequence = -1
         # The count of its own cell, which nobody else writes: memory of its own is read faster.
-        self._own = words[self._cell]
-        self._inflights: memoryview | None = None
-        self._reserved: tuple[memoryview, ...] = ()
+        self._own = words[self._cell + _INFLIGHT]
+        self._others: list[int] = []  # the cells of the other rows
         self.key = words[self._slot + at.KEY]
 
     def span(self, rows: int) -> None:
         """Sum over the first ``rows`` rows from now on; of one row there is nothing to sum."""
         self._rows = rows
-        if rows == 1:
-            self._inflights, self._reserved = None, ()
-        else:
-            self._inflights = self._column(at.INFLIGHT)
-            self._reserved = (self._column(at.RESERVED), self._column(at.RESERVED + 1))
+        cells = [self._first_cell + row * self._row_words for row in range(rows)]
+        self._others = [cell for cell in cells if cell != self._cell]
 
     @property
     def inflight(self) -> int:
         """Requests that were sent there and have not ended."""
-        inflights = self._inflights
-        return self._own if inflights is None else sum(inflights)
+        count = self._own
+        for cell in self._others:
+            count += self._words[cell + _INFLIGHT]
+        return count
 
     @property
     def reserved(self) -> int:
         """Those of them that the last figures of the engine do not show yet."""
         words, cell = self._words, self._cell
         published = words[self._slot + at.PUBLISHED_GENERATION]
-        if self._inflights is None:
-            return _pending(words[cell + _RESERVED], published) + _pending(
-                words[cell + _RESERVED + 1], published
-            )
-        return sum([_pending(word, published) for column in self._reserved for word in column])
+        count = _pending(words[cell + _RESERVED], published)
+        count += _pending(words[cell + _RESERVED + 1], published)
+        for other in self._others:
+            count += _pending(words[other + _RESERVED], published)
+            count += _pending(words[other + _RESERVED + 1], published)
+        return count
 
     @property
     def bulletin(self) -> Bulletin:
@@ -156,7 +155,7 @@ class Seat:
         """Count a request that is being sent; what it returns is to be given back."""
         words, cell = self._words, self._cell
         self._own += 1
-        words[cell] = self._own
+        words[cell + _INFLIGHT] = self._own
         generation = words[self._slot + _OPEN_GENERATION]
         place = cell + _RESERVED + (generation & 1)
         held = words[place]
@@ -169,7 +168,7 @@ class Seat:
         words, cell = self._words, self._cell
         if self._own:
             self._own -= 1
-            words[cell] = self._own
+            words[cell + _INFLIGHT] = self._own
         place = cell + _RESERVED + (generation & 1)
         held = words[place]
         if held >> _HALF == generation and held & _COUNT:
