@@ -184,3 +184,10 @@ async def test_own_routes_need_no_engine_and_count_no_model(stage):
     assert {model for model, _ in stage.stats.totals.requests} == {"unknown"}
     await stage.ask({**ASK, "model": "also unknown to us"})
     assert {model for model, _ in stage.stats.totals.requests} == {"unknown"}
+
+
+@pytest.mark.parametrize("path", ["/api/v1/status", "/api/v1/nodes", "/api/v1/openapi.json"])
+async def test_the_admin_api_is_not_on_the_port_of_clients(stage, path):
+    await stage.engine()
+    answer = await fetch(stage, path)
+    assert answer.status == 404
