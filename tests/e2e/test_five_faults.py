@@ -173,7 +173,7 @@ class Fleet:
     def restarted(self, side: Side) -> Callable[[], None]:
         def start():
             side.part.start()
-            side.part.wait_said(CLIENTS)
+            side.part.wait_said(CLIENTS, within_s=LONG_S)
 
         return start
 

@@ -83,9 +83,10 @@ class Part:
                 start_new_session=True,
             )
 
-    def wait_said(self, pattern: str) -> str:
+    def wait_said(self, pattern: str, *, within_s: float = START_WITHIN_S) -> str:
         """The first group of a pattern, as soon as the log of this very process has it."""
-        return until(lambda: self._said(pattern), f"{self.name} says {pattern!r}")
+        what = f"{self.name} says {pattern!r}"
+        return until(lambda: self._said(pattern), what, within_s=within_s)
 
     def kill(self) -> None:
         """As if the machine had no mercy."""
