@@ -58,6 +58,10 @@ _OF_NODES = frozenset({Kind.LOSS, Kind.FLAP, Kind.DRAIN})
     help="How long a node without power stays away.",
 )  # fmt: skip
 @click.option(
+    "--mass-share", type=click.FloatRange(0.01, 1.0), default=0.2, show_default=True,
+    help="Share of the nodes that lose power together; above 0.3 the brake is put on.",
+)  # fmt: skip
+@click.option(
     "--sessions", type=click.FloatRange(min=0.0), default=4.0, show_default=True,
     help="How often a day somebody uses a model that is loaded on demand.",
 )  # fmt: skip
@@ -84,6 +88,7 @@ def fleet(
     load_s: float,
     slow_loads: float,
     lost_for_s: float,
+    mass_share: float,
     sessions: float,
     session_s: float,
     is_cold: bool,
@@ -104,12 +109,13 @@ def fleet(
     logs.setup(level="error")
     nodes = _nodes(count, hardware)
     catalog = _catalog(models_file, nodes)
+    often = _in_all(failures, catalog=catalog, count=count)
     plan = TrialPlan(
         nodes=nodes,
         catalog=catalog,
         for_s=days * DAY_S,
         seed=simulate_options.drawn(seed),
-        rates=_rates(failures, catalog=catalog, count=count, lost_for_s=lost_for_s),
+        rates=Rates(often, lost_for_s=lost_for_s, mass_share=mass_share),
         habits=Habits(load_s=load_s, slow_share=slow_loads),
         sessions_a_day=sessions,
         session_s=session_s,
@@ -173,13 +179,10 @@ def _catalog(file: Path | None, nodes: Sequence[NodeFacts]) -> Catalog:
     return catalog_rules.build(models)
 
 
-def _rates(
-    failures: Mapping[Kind, float], *, catalog: Catalog, count: int, lost_for_s: float
-) -> Rates:
+def _in_all(
+    failures: Mapping[Kind, float], *, catalog: Catalog, count: int
+) -> Mapping[Kind, float]:
     """How often in the whole fleet, from how often for a single one."""
     wanted = sum(m.scaling.min for m in catalog.models.values() if m.scaling is not None)
     many = dict.fromkeys(_OF_NODES, count) | {Kind.CRASH: max(1, wanted), Kind.MASS: 1}
-    return Rates(
-        every_s={kind: every_s / many[kind] for kind, every_s in failures.items()},
-        lost_for_s=lost_for_s,
-    )
+    return {kind: every_s / many[kind] for kind, every_s in failures.items()}
