@@ -14,6 +14,7 @@ from llmgw.errors import Invalid
 _words = st.text(
     st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), min_size=1, max_size=9
 )
+_any_text = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=9)
 _plain = _words.filter(lambda word: word.strip() == word)
 _amounts = st.floats(0, 1e9).filter(lambda amount: amount == 0 or amount > 1e-3)
 _counts = st.integers(1, 64)
@@ -39,7 +40,7 @@ _profiles = st.builds(
     pp=_counts,
     nodes=_counts,
     gpus_per_node=st.integers(0, 8),
-    args=st.lists(st.text(max_size=9), max_size=3).map(tuple),
+    args=st.lists(_any_text, max_size=3).map(tuple),
     env=st.dictionaries(_words, _words, max_size=3),
     allow_env_override=st.booleans(),
     priority=st.integers(-9, 9),
