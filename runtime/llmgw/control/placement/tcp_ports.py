@@ -18,6 +18,8 @@ def lowest_row(
     port_range: tuple[int, int], *, taken: AbstractSet[int], how_many: int
 ) -> tuple[int, ...]:
     """The lowest free ports that follow each other; none where there is no such row."""
+    if not how_many:
+        return ()
     first, last = port_range
     begin = first
     for port in range(first, last + 1):
