@@ -16,7 +16,7 @@ from llmgw.config.tending import SupervisorSettings
 from llmgw.domain import work
 from llmgw.domain.replicas import ShardState
 from llmgw.domain.work import ShardWork
-from tests.fakes.agents import is_alive, parts, read_pids, spec
+from tests.fakes.agents import Parts, is_alive, parts, read_pids, spec
 from tests.fakes.engines import free_port
 from tests.fakes.waiting import eventually
 
@@ -42,9 +42,26 @@ async def test_a_ready_engine_that_hangs_is_ended_and_told_as_failed(tmp_path):
         assert not is_alive(pid)
 
 
+@pytest.mark.slow
+async def test_an_engine_that_hung_while_no_agent_ran_is_ended_by_the_next_one(tmp_path):
+    made = Parts(tmp_path)
+    made.orders.start(spec(port=free_port(), timeout_s=600))
+    await made.until(ShardState.READY)
+    pid = made.pid()
+    await made.orders.close(stop_engines=False)
+    os.kill(pid, signal.SIGSTOP)
+    async with parts(tmp_path, hang_timeout=HANG_S) as following:
+        await following.orders.recover()
+        failed = await following.until(ShardState.FAILED)
+        assert "no progress: it has not answered" in failed.error
+        assert not is_alive(pid)
+        assert "ready" not in following.states()
+
+
 async def test_a_silent_engine_that_works_and_one_that_answers_are_left_alone(tmp_path):
     async with parts(tmp_path, hang_timeout=HANG_S) as made:
-        made.orders.start(spec("--busy-children", "1", port=free_port()))
+        # Several, for on a busy machine one alone may get less than what counts as work.
+        made.orders.start(spec("--busy-children", "3", port=free_port()))
         made.orders.start(spec(shard_id="demo-2.0", port=free_port()))
         await made.until(ShardState.READY)
         await made.until(ShardState.READY, shard_id="demo-2.0")

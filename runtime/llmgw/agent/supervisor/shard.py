@@ -186,6 +186,9 @@ class SupervisedShard:
         if self.state is not ShardState.STARTING or engine is None:
             return
         self._standing.move(ShardState.LOADING)
+        was_ready = self.record.ready_at is not None
+        if was_ready:  # under an earlier agent: an engine that hangs by now has no time to start
+            self._tasks.spawn("vigil", self._keep_vigil(engine))
         look = Readiness(
             self._handling.check,
             client=self._around.client,
@@ -198,7 +201,8 @@ class SupervisedShard:
         elif failure is not None:
             self._file.save(ready_at=self._around.clock.wall())
             self._standing.move(ShardState.READY)
-            self._tasks.spawn("vigil", self._keep_vigil(engine))
+            if not was_ready:
+                self._tasks.spawn("vigil", self._keep_vigil(engine))
 
     def drain(self) -> None:
         """Mark it as taking no new work; its processes go on. ``Conflict`` when nothing runs."""
@@ -311,7 +315,7 @@ class SupervisedShard:
             is_held=address.is_held,
             settings=settings,
         )
-        if hung and self.state is ShardState.READY:
+        if hung and self.state in {ShardState.LOADING, ShardState.READY}:
             _log.warning("engine_hung", shard=self.spec.shard_id, reason=hung)
             await self.give_up(hung, step_s=_HUNG_STEP_S)
 
