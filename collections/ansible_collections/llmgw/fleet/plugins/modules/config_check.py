@@ -13,7 +13,8 @@ version_added: 0.1.0
 author:
   - The llmgw authors (@llmgw)
 description:
-  - Reads a file as C(llmgw server), C(llmgw agent) or C(llmgw gateway) would at its start, and starts nothing.
+  - Reads a file as C(llmgw server), C(llmgw agent) or C(llmgw gateway) would at its start, and
+    starts nothing.
   - All mistakes are named at once, each with its place in the file and what would be right.
   - A template can check itself with C(validate=llmgw config check %s).
 options:
