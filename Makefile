@@ -39,8 +39,8 @@ test-compiled: ## the gateway's tests, with the gateway compiled
 	$(PIP) install --no-deps --target build/compiled build/dist/*.whl
 	PYTHONPATH=build/compiled $(BIN)/pytest -n 2 -m "not slow" tests/component/gateway
 
-soak: .venv/dev.stamp ## ten minutes of traffic, for what grows slowly
-	$(BIN)/pytest -m soak tests/bench
+soak: .venv/dev.stamp ## ten minutes of traffic, for what grows slowly, and one without control planes
+	$(BIN)/pytest -n 2 -m soak tests/bench tests/e2e
 
 check: .venv/dev.stamp ## style, types, floors
 	$(BIN)/ruff format --check
