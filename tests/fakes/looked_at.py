@@ -25,6 +25,7 @@ class LookedAt:
         self.asked = 0
         self._changes = Changes()
         self._serving = set()
+        self._is_closed = False
 
     async def start(self):
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -40,6 +41,7 @@ class LookedAt:
         await self._until(lambda: self.asked >= count, within_s)
 
     async def close(self):
+        self._is_closed = True  # a probe may be between its arrival and its first byte
         self._server.close()
         for task in tuple(self._serving):
             task.cancel()
@@ -49,6 +51,9 @@ class LookedAt:
         await self._changes.until(condition, within_s=within_s)
 
     async def _serve(self, reader, writer):
+        if self._is_closed:
+            writer.transport.abort()
+            return
         self._serving.add(task := asyncio.current_task())
         try:
             while not writer.is_closing():
