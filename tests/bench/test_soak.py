@@ -56,6 +56,9 @@ GROWTH_BLOCKS = 0.01
 BREATH_BLOCKS = 1_500
 """What comes and goes all the time: receipts are found by an index that grows and starts anew."""
 
+UNUSED_S = 120.0
+"""A connection that nobody uses is kept for a minute."""
+
 FEW_FILES = 8
 NOTHING_LEFT = (
     "llmgw_requests_inflight",
@@ -71,7 +74,7 @@ NOTHING_LEFT = (
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.soak,
-    pytest.mark.timeout(RUSH_S + 1.5 * SOAK_S + 120),
+    pytest.mark.timeout(RUSH_S + 1.5 * SOAK_S + 2 * UNUSED_S + 120),
 ]
 
 
@@ -138,7 +141,10 @@ def slope(sizes):
 
 
 def nothing_is_left(deployment, engines, tasks):
-    """No engine works for anybody; no request, lease, byte or task is left in the worker."""
+    """No engine works for anybody; no request, lease, byte or task is left in the worker.
+
+    Nor a connection kept for later: how many there are tells how busy the last minute was.
+    """
     for engine in engines:
         engine.wait_metric("vllm:num_requests_running", 0)
     until(
@@ -150,4 +156,11 @@ def nothing_is_left(deployment, engines, tasks):
         lambda: deployment.figures()["llmgw_tasks"] <= tasks,
         f"no more than {tasks:g} tasks, as before",
         within_s=15,
+    )
+    until(
+        lambda: (
+            sum(len(mischief.connections_to(engine.port)) for engine in engines) <= len(engines)
+        ),
+        "no more connections than engines, which are looked at, are kept",
+        within_s=UNUSED_S,
     )
