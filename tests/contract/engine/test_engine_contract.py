@@ -1,5 +1,6 @@
 """What agent and gateway rely on in every engine: one suite for the simulated and the real."""
 
+import contextlib
 import json
 import signal
 import time
