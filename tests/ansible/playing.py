@@ -14,7 +14,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 COLLECTIONS = ROOT / "collections"
-WITHIN_S = 300
+WITHIN_S = 120
 
 
 @dataclass(frozen=True)

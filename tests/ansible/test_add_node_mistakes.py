@@ -76,7 +76,7 @@ def test_all_wrong_inputs_are_in_one_message_before_the_first_change(site, stran
     assert site.writes == []
     assert sum(map(int, re.findall(r"changed=(\d+)", done.stdout))) == 0
     assert not Path("/etc/llmgw/agent.yaml").exists()
-    assert time.monotonic() - began < 150
+    assert time.monotonic() - began < 60
 
 
 WRONG = (
