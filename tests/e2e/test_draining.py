@@ -113,7 +113,8 @@ async def test_a_machine_that_is_gone_costs_its_own_streams_and_is_replaced_thou
         deployment.agent(number)
     deployment.wait_ready("sim", 2)
     engines = deployment.engines()
-    lost = {pid for address, pid in engines.items() if address.startswith("127.0.0.2:")}
+    gone = deployment.address(1)
+    lost = {pid for address, pid in engines.items() if address.startswith(f"{gone}:")}
     assert len(lost) == 1
     async with Crowd(deployment.url, clients=FEW) as crowd:
         await crowd.more(FEW)

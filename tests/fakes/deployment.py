@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import re
 import signal
 import subprocess
@@ -146,6 +147,7 @@ class Deployment:
         self.root = root
         self._mark = str(root)
         self._ports = {name: free_port() for name in ("listen", "admin_listen", "agent_listen")}
+        self._network = _own_network()
         self.parts: dict[str, Part] = {}
 
     @property
@@ -159,6 +161,10 @@ class Deployment:
     @property
     def agent_address(self) -> str:
         return f"127.0.0.1:{self._ports['agent_listen']}"
+
+    def address(self, number: int) -> str:
+        """Where the engines of node ``number`` listen."""
+        return f"{self._network}.{number + 1}"
 
     def places(self) -> dict[str, Any]:
         """The server's ports and folders, as settings; a stop is quick."""
@@ -185,7 +191,7 @@ class Deployment:
         return part
 
     def agent(self, number: int, *, within: Sequence[str] = (), **settings: Any) -> Part:
-        """Start the agent of node ``number`` on 127.0.0.<number + 1>.
+        """Start the agent of node ``number`` on an address of its own.
 
         ``within`` are words that start a command elsewhere, such as in a network namespace.
         """
@@ -193,7 +199,7 @@ class Deployment:
         quick = {
             "server": f"http://{self.agent_address}",
             "node_id": name,
-            "mgmt_addr": f"127.0.0.{number + 1}",
+            "mgmt_addr": self.address(number),
             "heartbeat_interval": 1,
             "reconnect_base": 0.2,
             "reconnect_max": 1,
@@ -349,6 +355,16 @@ class Deployment:
                     words = (folder / "cmdline").read_bytes().decode().split("\0")
                     if words != [""]:
                         yield int(folder.name), words
+
+
+def _own_network() -> str:
+    """The first three numbers of loopback addresses that no deployment beside this one uses.
+
+    All of them begin at the same port, so on one address two engines would meet there: both find
+    it free while they load, and one of them dies of the other.
+    """
+    draw = random.SystemRandom()
+    return f"127.{draw.randint(1, 254)}.{draw.randint(0, 255)}"
 
 
 @pytest.fixture
