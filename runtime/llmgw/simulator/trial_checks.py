@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from llmgw.control.reconciler import gates, wanting
 from llmgw.domain.actions import Decision, Place
@@ -93,11 +94,14 @@ def has_room(cluster: Cluster, model: Model) -> bool:
 
 
 def _waiting(before: Snapshot, after: Cluster) -> Iterator[Model]:
-    """The models that lack replicas and that nothing but room could hold up."""
-    have = wanting.counting(after.replicas.values())
-    for model in wanting.lacking(before.catalog, have, asked=before.asked):
+    """The models that lack replicas and that nothing but room could hold up.
+
+    A wait that the pass itself began, by giving a replica up, holds up its model as well.
+    """
+    left, have = replace(before, cluster=after), wanting.counting(after.replicas.values())
+    for model in wanting.lacking(left.catalog, have, asked=left.asked):
         running = len(have.get(model.name, ()))
-        if all(gate.is_open for gate in gates.of(model, before, running=running)):
+        if all(gate.is_open for gate in gates.of(model, left, running=running)):
             yield model
 
 

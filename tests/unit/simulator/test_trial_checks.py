@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from llmgw.control.reconciler import deciding
+from llmgw.control.reconciler import deciding, effects
 from llmgw.domain.actions import Decision
 from llmgw.domain.nodes import Liveness
+from llmgw.domain.replicas import ShardState
 from llmgw.simulator.trial_checks import Checks, doubles, has_room
 from tests.fakes import clusters
 
@@ -80,6 +81,24 @@ def test_a_decision_that_places_what_it_can_breaks_nothing():
     checks.look(before, decision, before.cluster)
     assert decision.actions
     assert checks.broken == 0
+
+
+def test_a_wait_that_the_pass_itself_began_is_no_want_of_room():
+    dead = clusters.shard("a-00000001", node_id="n1", gpu_indices=(0, 1), state=ShardState.FAILED)
+    failed = clusters.replica("a-00000001", dead, of="llama", profile="p")
+    before = clusters.snapshot(LLAMA, on=one_node(failed), missing_since={"llama": 0.0})
+    decision = deciding.decide(before)
+    after = before.cluster
+    for action in decision.actions:
+        after = effects.after(after, action, now=before.now)
+    assert after.failures["llama"].until_at > before.now
+    assert has_room(after, LLAMA)
+    checks = Checks()
+    checks.look(before, decision, after)
+    assert checks.sentences == []
+    checks = Checks()
+    checks.look(replace(before, now=before.now + 3600.0), Decision(), after)
+    assert "there is room for llama" in checks.sentences[0]
 
 
 def test_a_mistake_of_ours_is_one_of_the_trial():
