@@ -10,6 +10,7 @@ Modules that call foreign code translate its errors into these, by a table, ``fr
     │   ├── CatalogInvalid      one or more catalog entries; carries every problem
     │   └── ExtraMissing        a command needs packages that this installation lacks
     ├── Unauthenticated         who are you
+    │   └── KeyUnknown          no key of ours, or one that is revoked or has run out
     ├── Denied                  we know you, and the answer is no
     │   └── IdentityMismatch    a certificate names another node
     ├── Unknown                 no such thing
@@ -20,10 +21,12 @@ Modules that call foreign code translate its errors into these, by a table, ``fr
     │   ├── NoStore             this server keeps nothing
     │   └── Superseded          a newer one took this one's place
     ├── Exhausted               a limit or a budget is used up
+    │   └── LimitReached        a limit of a key, or of what is above it; says which
     ├── Unavailable             try again later
     │   ├── Standby             this control plane does not lead
     │   ├── NotConnected        the node has no stream
     │   ├── Unreachable         a peer does not answer
+    │   ├── KeysUnavailable     whether a key is ours cannot be found out now
     │   └── DeadlinePassed      a bounded wait ended
     └── Internal                our own fault
         ├── DiscoveryFailed     a part of this machine could not be read
@@ -118,6 +121,12 @@ class Unauthenticated(LlmgwError):
     kind = Kind.UNAUTHENTICATED
 
 
+class KeyUnknown(Unauthenticated):
+    """A key that is not ours, that was revoked, or whose time is over."""
+
+    code = "invalid_api_key"
+
+
 class Denied(LlmgwError):
     """The identity is known and may not do this."""
 
@@ -182,6 +191,28 @@ class Exhausted(LlmgwError):
     kind = Kind.EXHAUSTED
 
 
+class LimitReached(Exhausted):
+    """A limit of a key, or of its project, team or organisation, lets no more in."""
+
+    code = "limit_reached"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        limit_kind: str,
+        scope: str,
+        scope_id: str,
+        retry_after_s: float | None = None,
+    ) -> None:
+        """``limit_kind`` is one of ``domain.limits.LimitKind``; no wait where none helps."""
+        super().__init__(message)
+        self.limit_kind = limit_kind
+        self.scope = scope
+        self.scope_id = scope_id
+        self.retry_after_s = retry_after_s
+
+
 class Unavailable(LlmgwError):
     """It cannot be done now and may be later."""
 
@@ -211,6 +242,17 @@ class Unreachable(Unavailable):
     """A peer, engine or server does not answer."""
 
     code = "unreachable"
+
+
+class KeysUnavailable(Unavailable):
+    """Whether a key is ours cannot be found out now; ``retry_after_s`` is when to ask again."""
+
+    code = "keys_unavailable"
+
+    def __init__(self, message: str, *, retry_after_s: float = 1.0) -> None:
+        """Say when to ask again."""
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class DeadlinePassed(Unavailable):
