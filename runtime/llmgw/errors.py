@@ -19,8 +19,10 @@ Modules that call foreign code translate its errors into these, by a table, ``fr
     │   ├── AlreadyHeld         a lock, port, file or name is held by somebody else
     │   ├── Unsupported         this machine can never do it
     │   ├── NoStore             this server keeps nothing
+    │   ├── EmailTaken          somebody has this address already
     │   └── Superseded          a newer one took this one's place
     ├── Exhausted               a limit or a budget is used up
+    │   └── TooManyAttempts     passwords were guessed
     │   └── LimitReached        a limit of a key, or of what is above it; says which
     ├── Unavailable             try again later
     │   ├── Standby             this control plane does not lead
@@ -114,11 +116,41 @@ class ExtraMissing(Invalid):
     code = "extra_missing"
 
 
+class NotAnEmail(Invalid):
+    """What was written is no address of a person."""
+
+    code = "not_an_email"
+
+
+class WeakPassword(Invalid):
+    """A new password is too short, or absurdly long."""
+
+    code = "weak_password"
+
+
+class SamePassword(Invalid):
+    """The new password is the one that is to be replaced."""
+
+    code = "same_password"
+
+
 class Unauthenticated(LlmgwError):
     """No identity, or one that cannot be believed."""
 
     code = "unauthenticated"
     kind = Kind.UNAUTHENTICATED
+
+
+class BadCredentials(Unauthenticated):
+    """No such person, or not its password: whoever asks must not learn which."""
+
+    code = "bad_credentials"
+
+
+class NoSession(Unauthenticated):
+    """Nobody is signed in, or not any more."""
+
+    code = "no_session"
 
 
 class KeyUnknown(Unauthenticated):
@@ -138,6 +170,18 @@ class IdentityMismatch(Denied):
     """A certificate names another node than the one that speaks."""
 
     code = "identity_mismatch"
+
+
+class NotApproved(Denied):
+    """The person waits for an administrator; said only to who knows its password."""
+
+    code = "not_approved"
+
+
+class Suspended(Denied):
+    """The person was shut out; said only to who knows its password."""
+
+    code = "suspended"
 
 
 class Unknown(LlmgwError):
@@ -178,6 +222,12 @@ class NoStore(Conflict):
     code = "no_store"
 
 
+class EmailTaken(Conflict):
+    """Somebody has this address already."""
+
+    code = "email_taken"
+
+
 class Superseded(Conflict):
     """A newer stream of the same node took this one's place; two that fight must not hurry back."""
 
@@ -211,6 +261,12 @@ class LimitReached(Exhausted):
         self.scope = scope
         self.scope_id = scope_id
         self.retry_after_s = retry_after_s
+
+
+class TooManyAttempts(Exhausted):
+    """Passwords were guessed, so that even the right one is not looked at for a while."""
+
+    code = "too_many_attempts"
 
 
 class Unavailable(LlmgwError):

@@ -1,0 +1,1 @@
+"""Who may use the cluster: people, their sessions, their keys, and where those belong."""
