@@ -132,3 +132,13 @@ class Dice:
             stray = Stray(node_id=node.node_id, shard_id=f"stray-{tag}.0", http_port=port)
             on = replace(on, strays={**on.strays, (stray.node_id, stray.shard_id): stray})
         return on
+
+
+def first_broken(promise, *, seeds):
+    """The first seed for which a property fails, and how; nothing when it holds for all."""
+    for seed in seeds:
+        try:
+            promise.hypothesis.inner_test(seed)
+        except AssertionError as error:
+            return seed, str(error)
+    return None

@@ -182,6 +182,7 @@ async def test_how_a_wish_stands_is_heard_while_tables_are_held_back():
         end.workers.ask("m")
         loading = replace(last, models=table(1, "a", state=ModelState.LOADING).models)
         await end.has(loading)
+        assert end.tables == [loading], "how the wish stands, and nothing else of the new table"
 
 
 async def kind(call):

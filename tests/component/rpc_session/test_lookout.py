@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import socket
 
-from llmgw.rpc import channels
+import pytest
+
+from llmgw.errors import NotConnected
+from llmgw.rpc import channels, wire_shards
 from llmgw.rpc.v1 import agent_pb2 as pb
 from llmgw.rpc.v1 import agent_pb2_grpc
 from tests.fakes.rpc_stage import Agent, ControlPlane, dialling, running
@@ -74,6 +77,13 @@ async def test_orders_of_the_old_leader_are_refused_from_then_on():
         new.leadership.leads, new.leadership.number = True, 9
         await new.registered()
         await eventually(lambda: agent.session.status.term == 9)
+        with pytest.raises(NotConnected):
+            old.dispatcher.stop("node01", "llama-1.0")
+        connection = new.connections.find("node01")
+        connection.send(wire_shards.pack_stop("of.old", term=4))
+        connection.send(wire_shards.pack_stop("of.new", term=9))
+        await eventually(lambda: agent.orders.asked)
+        assert agent.orders.asked == [("stop", "of.new")]
 
 
 async def test_control_planes_that_are_away_or_hang_hold_nothing_up():
@@ -103,6 +113,8 @@ async def test_one_that_was_away_is_asked_again_and_found(site):
             again = ControlPlane(leads=True, term=5, tls=tls, port=port)
             async with running(again):
                 await again.registered()
+                await eventually(lambda: agent.session.status.term == 5)
+                assert agent.session.status.address == f"https://localhost:{port}"
 
 
 async def test_a_standby_tells_no_term():

@@ -61,9 +61,12 @@ async def test_a_standby_refuses_before_reading_and_the_leader_is_found_at_once(
 async def test_a_dead_address_costs_no_pause():
     async with (
         running(ControlPlane()) as plane,
-        dialling(Agent("127.0.0.1:1", plane.address, reconnect_base_s=60, reconnect_max_s=60)),
+        dialling(
+            Agent("127.0.0.1:1", plane.address, reconnect_base_s=60, reconnect_max_s=60)
+        ) as agent,
     ):
         await plane.registered()
+        assert agent.session.status.address == f"http://{plane.address}"
 
 
 async def test_a_leader_that_steps_down_sends_its_nodes_away():
@@ -167,6 +170,8 @@ async def test_a_second_agent_of_one_name_is_let_in_when_the_first_is_silent():
                 clock.advance(120)
                 await eventually(lambda: second.session.status.is_registered)
                 await eventually(lambda: "opened a newer stream" in silent.refusal)
+                both = (silent.session.status, second.session.status)
+                assert [one.is_registered for one in both] == [False, True]
 
 
 async def test_a_second_agent_of_one_name_is_let_in_when_the_first_has_left():
@@ -175,6 +180,7 @@ async def test_a_second_agent_of_one_name_is_let_in_when_the_first_has_left():
             await plane.registered()
         async with dialling(Agent(plane.address, reconnect_base_s=0.05)) as second:
             await eventually(lambda: second.session.status.is_registered)
+            assert len(plane.fleet.of("register")) == 2
 
 
 async def test_a_lost_stream_is_told_to_the_fleet_once():

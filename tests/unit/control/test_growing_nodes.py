@@ -59,8 +59,10 @@ async def test_space_that_became_free_is_seen_with_the_next_pass():
     async with Stage(model).running() as stage:
         stage.register("n1", storage=disk(1))
         await stage.until(lambda: stage.reconciler.models()[0].status is ModelStatus.UNPLACED)
+        assert stage.dispatcher.taken() == []
         stage.reconciler.heartbeat("n1", HeartbeatFacts(storage=disk(30)))
         await stage.until(lambda: stage.dispatcher.orders)
+        assert stage.dispatcher.taken() == [("start", "n1", f"{stage.replica().replica_id}.0")]
 
 
 async def test_processor_replicas_spread_over_passes_and_none_moves_to_a_node_that_joins_later():

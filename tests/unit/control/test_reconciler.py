@@ -101,9 +101,12 @@ async def test_wait_after_a_failure_ends_with_the_wait_and_not_with_the_interval
     async with stage.running():
         stage.register("n1")
         await serving(stage)
-        stage.report(stage.replica(), ShardState.FAILED)
+        first, failed_at = stage.replica(), stage.clock.monotonic()
+        stage.report(first, ShardState.FAILED)
         await stage.until(lambda: not stage.urls())
         await serving(stage)
+        assert stage.replica().replica_id != first.replica_id
+        assert 0.1 < stage.clock.monotonic() - failed_at < 30.0
 
 
 async def test_lost_node_is_rebuilt_elsewhere_and_must_register_again():
