@@ -11,11 +11,14 @@ from sqlalchemy import (
     Boolean,
     Column,
     Dialect,
+    ForeignKey,
     Integer,
+    LargeBinary,
     MetaData,
     Table,
     Text,
     TypeDecorator,
+    UniqueConstraint,
 )
 
 
@@ -162,3 +165,104 @@ node_claims = Table(
     Column("job_id", Text, nullable=False, index=True),
 )
 """The job that works on a node; one at a time."""
+
+orgs = Table(
+    "orgs",
+    metadata,
+    Column("org_id", Text, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("created_at", At, nullable=False),
+)
+
+teams = Table(
+    "teams",
+    metadata,
+    Column("team_id", Text, primary_key=True),
+    Column("org_id", Text, ForeignKey("orgs.org_id"), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("created_at", At, nullable=False),
+    UniqueConstraint("org_id", "name"),
+)
+
+projects = Table(
+    "projects",
+    metadata,
+    Column("project_id", Text, primary_key=True),
+    Column("team_id", Text, ForeignKey("teams.team_id"), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("created_at", At, nullable=False),
+    UniqueConstraint("team_id", "name"),
+)
+
+users = Table(
+    "users",
+    metadata,
+    Column("user_id", Text, primary_key=True),
+    Column("email", Text, nullable=False, unique=True),
+    Column("name", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("created_at", At, nullable=False),
+    Column("password_hash", Text, nullable=False),
+    Column("project_id", Text, ForeignKey("projects.project_id")),
+    Column("is_admin", Boolean, nullable=False),
+    Column("last_login_at", At),
+    Column("approved_by", Text, nullable=False),
+    Column("approved_at", At),
+    Column("issuer", Text),
+    Column("subject", Text),
+    UniqueConstraint("issuer", "subject"),
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("token_hash", Text, primary_key=True),
+    Column("user_id", Text, ForeignKey("users.user_id"), nullable=False, index=True),
+    Column("csrf_hash", Text, nullable=False),
+    Column("created_at", At, nullable=False),
+    Column("expires_at", At, nullable=False, index=True),
+    Column("last_seen_at", At, nullable=False),
+)
+
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("key_id", Text, primary_key=True),
+    Column("key_hash", Text, nullable=False, unique=True),
+    Column("prefix", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("project_id", Text, ForeignKey("projects.project_id"), nullable=False, index=True),
+    Column("user_id", Text, ForeignKey("users.user_id"), index=True),
+    Column("band", Text),
+    Column("created_at", At, nullable=False),
+    Column("created_by", Text, nullable=False),
+    Column("expires_at", At),
+    Column("revoked_at", At),
+    Column("last_used_at", At),
+    Column("replaced_by", Text),
+)
+"""Keys are kept as their SHA-256; a revoked one stays, since usage tells of it."""
+
+key_claims = Table(
+    "key_claims",
+    metadata,
+    Column("token_hash", Text, primary_key=True),
+    Column("key_id", Text, ForeignKey("api_keys.key_id"), nullable=False, index=True),
+    Column("sealed", LargeBinary, nullable=False),
+    Column("created_at", At, nullable=False),
+    Column("expires_at", At, nullable=False),
+    Column("claimed_at", At),
+)
+
+limits = Table(
+    "limits",
+    metadata,
+    Column("scope", Text, primary_key=True),
+    Column("scope_id", Text, primary_key=True),
+    Column("rpm", BigInteger),
+    Column("tpm", BigInteger),
+    Column("budget", BigInteger),
+    Column("period", Text, nullable=False),
+    Column("concurrency", BigInteger),
+    Column("models", JSON(none_as_null=True)),
+)

@@ -116,17 +116,17 @@ async def test_a_command_on_an_empty_store_says_that_it_is_empty(address, opened
 
 
 async def test_a_newer_store_that_needs_a_newer_llmgw_is_refused(store, address, opened):
-    await run(store, "UPDATE alembic_version SET version_num = '0009'")
-    await run(store, "UPDATE schema_facts SET revision = '0009', usable_from = '0008'")
-    with pytest.raises(Conflict, match=r"at schema 0009.*install the newer version"):
+    await run(store, "UPDATE alembic_version SET version_num = '0099'")
+    await run(store, "UPDATE schema_facts SET revision = '0099', usable_from = '0098'")
+    with pytest.raises(Conflict, match=r"at schema 0099.*install the newer version"):
         await opened(address)
 
 
 async def test_a_newer_store_that_this_one_can_work_on_is_used(store, address, opened):
     """So the second server of a pair may be upgraded an hour after the first."""
     await add_model(store)
-    await run(store, "UPDATE alembic_version SET version_num = '0003'")
-    await run(store, "UPDATE schema_facts SET revision = '0003', usable_from = '0002'")
+    await run(store, "UPDATE alembic_version SET version_num = '0099'")
+    await run(store, "UPDATE schema_facts SET revision = '0099', usable_from = '0002'")
     assert await (await opened(address)).models.all() == [MODEL]
 
 
