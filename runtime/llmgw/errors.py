@@ -33,6 +33,7 @@ Modules that call foreign code translate its errors into these, by a table, ``fr
     └── Internal                our own fault
         ├── DiscoveryFailed     a part of this machine could not be read
         ├── EngineFailed        an engine could not be started or died
+        ├── HashUnreadable      a stored password is no hash that we make
         └── IllegalTransition   a state machine was asked for a step that it does not have
 """
 
@@ -331,6 +332,12 @@ class EngineFailed(Internal):
     """An engine could not be started, or ended on its own."""
 
     code = "engine_failed"
+
+
+class HashUnreadable(Internal):
+    """A stored password is no hash that we make, so that no password is right."""
+
+    code = "hash_unreadable"
 
 
 class IllegalTransition(Internal):

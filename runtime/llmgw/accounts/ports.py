@@ -21,7 +21,7 @@ class People(Protocol):
         ...
 
     async def by_email(self, email: str) -> User | None:
-        """Whose address this (normalised) one is."""
+        """Whose this (normalised) address is."""
         ...
 
     async def by_subject(self, *, issuer: str, subject: str) -> User | None:
@@ -59,8 +59,10 @@ class People(Protocol):
         """Replace the password and end every session in the same transaction; ``Unknown``."""
         ...
 
-    async def link(self, user_id: str, *, issuer: str, subject: str, project_id: str) -> User:
-        """Note who vouches for a person; a project that is not empty is its project from now on."""
+    async def set_project(
+        self, user_id: str, *, project_id: str, entry: AuditEntry | None = None
+    ) -> User:
+        """Have an active person belong to another project; ``Unknown`` person or project."""
         ...
 
     async def touch_login(self, user_id: str, *, at: float) -> None:
