@@ -11,7 +11,9 @@ from sqlalchemy import (
     Boolean,
     Column,
     Dialect,
+    Float,
     ForeignKey,
+    Index,
     Integer,
     LargeBinary,
     MetaData,
@@ -266,3 +268,62 @@ limits = Table(
     Column("concurrency", BigInteger),
     Column("models", JSON(none_as_null=True)),
 )
+
+usage = Table(
+    "usage",
+    metadata,
+    Column("entry_id", Text, primary_key=True),
+    Column("at", At, primary_key=True, autoincrement=False, index=True),
+    Column("request_id", Text, nullable=False),
+    Column("key_id", Text, nullable=False),
+    Column("user_id", Text),
+    Column("project_id", Text, nullable=False),
+    Column("model", Text, nullable=False),
+    Column("served_model", Text, nullable=False),
+    Column("endpoint", Text, nullable=False),
+    Column("node_id", Text, nullable=False),
+    Column("prompt_tokens", BigInteger, nullable=False),
+    Column("completion_tokens", BigInteger, nullable=False),
+    Column("cached_tokens", BigInteger),
+    Column("cost_micros", BigInteger, nullable=False),
+    Column("prompt_per_1k", BigInteger, nullable=False),
+    Column("completion_per_1k", BigInteger, nullable=False),
+    Column("outcome", Text, nullable=False),
+    Column("is_estimated", Boolean, nullable=False),
+    Column("status", Integer, nullable=False),
+    Column("ttft_ms", Float(53)),
+    Column("latency_ms", Float(53)),
+    postgresql_partition_by="RANGE (at)",
+)
+"""One row a request that was sent to an engine. PostgreSQL parts them by day, so that a day goes at
+once; therefore the day is part of what is unique. Keys may be gone that rows tell of."""
+
+
+def _sums(name: str) -> Table:
+    return Table(
+        name,
+        metadata,
+        Column("at", At, primary_key=True, autoincrement=False),
+        Column("key_id", Text, primary_key=True),
+        Column("user_id", Text, primary_key=True),
+        Column("project_id", Text, primary_key=True),
+        Column("model", Text, primary_key=True),
+        Column("requests", BigInteger, nullable=False),
+        Column("failed", BigInteger, nullable=False),
+        Column("aborted", BigInteger, nullable=False),
+        Column("lost", BigInteger, nullable=False),
+        Column("estimated", BigInteger, nullable=False),
+        Column("prompt_tokens", BigInteger, nullable=False),
+        Column("completion_tokens", BigInteger, nullable=False),
+        Column("cached_tokens", BigInteger, nullable=False),
+        Column("cost_micros", BigInteger, nullable=False),
+        Column("latency_ms", BigInteger, nullable=False),
+        Column("timed", BigInteger, nullable=False),
+        Index(f"ix_{name}_key_id", "key_id", "at"),
+    )
+
+
+usage_hours = _sums("usage_hours")
+usage_days = _sums("usage_days")
+"""Sums of ``usage`` by the model that served, written with the rows; ``timed``: of how many
+requests ``latency_ms`` is the sum."""
