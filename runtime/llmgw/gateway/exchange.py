@@ -13,6 +13,7 @@ from typing import Final
 from urllib.parse import unquote_to_bytes
 
 from llmgw.domain.names import REQUEST_ID
+from llmgw.gateway.grants import Grant
 from llmgw.gateway.replies import Code
 from llmgw.gateway.trail import MOST_STEPS, Step
 from llmgw.gateway.usage import Usage
@@ -93,8 +94,8 @@ class Exchange:
     ``is_usage_hidden`` that it was, and that the client must not see it; ``request_bytes`` is the
     length of the body, also when that is forgotten.
     ``prompt_tokens`` is an estimate, made only where a prompt may be too long; ``project`` is who
-    the request is for, empty as long as requests carry no key; ``fell_back_from`` is the model that
-    was asked for where another one took it.
+    the request is for and ``grant`` what its key lets it do, absent where no key is asked for;
+    ``fell_back_from`` is the model that was asked for where another one took it.
     Times are monotonic seconds, 0 where the thing did not happen.
     """
 
@@ -115,6 +116,7 @@ class Exchange:
         "fell_back_from",
         "first_byte_at",
         "first_sent_at",
+        "grant",
         "headers",
         "is_http10",
         "is_probe",
@@ -161,6 +163,7 @@ class Exchange:
         self.request_bytes = 0
         self.prompt_tokens = 0
         self.project = ""
+        self.grant: Grant | None = None
         # How it went
         self.model_name = self.fell_back_from = ""
         self.attempts = 0

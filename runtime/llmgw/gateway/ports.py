@@ -1,7 +1,8 @@
 """What the gateway needs from others, and what its own rooms need from each other.
 
-``serve`` joins a ``RouteSource`` and perhaps ``LoadRequests``; ``connection`` fits ``Client``,
-``arrival`` and ``dispatch`` fit ``Work``, ``pipeline`` fits ``Service``.
+``serve`` joins a ``RouteSource`` and perhaps ``LoadRequests``, and where keys are asked for a
+``KeyLookup``, a ``LimitGate`` and a ``UsageSink``; ``connection`` fits ``Client``, ``arrival`` and
+``dispatch`` fit ``Work``, ``pipeline`` fits ``Service``.
 """
 
 from __future__ import annotations
@@ -9,8 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from llmgw.domain.principals import Principal
 from llmgw.domain.routes import RouteTable
+from llmgw.domain.usage import DispatchNote, UsageRow
 from llmgw.gateway.exchange import Exchange
+from llmgw.gateway.grants import Hold
 from llmgw.gateway.replies import Answer
 
 NEVER = float("inf")
@@ -42,6 +46,52 @@ class LoadRequests(Protocol):
 
     def withdraw(self, model: str) -> None:
         """Nobody waits for it any more."""
+        ...
+
+
+class KeyLookup(Protocol):
+    """Whose a key is."""
+
+    def known(self, token: str) -> Principal | None:
+        """Its owner, where that is known here and now; never waits."""
+        ...
+
+    async def ask(self, token: str) -> Principal:
+        """Its owner, within a bound; ``KeyUnknown`` or ``KeysUnavailable``."""
+        ...
+
+
+class LimitGate(Protocol):
+    """The limits above a key; nothing here waits for anybody."""
+
+    def reserve(
+        self, principal: Principal, model: str, *, prompt_tokens: int, completion_tokens: int
+    ) -> Hold:
+        """Let a request in and hold what it may use; ``LimitReached``, and then nothing is held."""
+        ...
+
+    def move(self, hold: Hold, model: str) -> Hold:
+        """Hold the same for another model, or raise ``LimitReached`` and leave all as it was."""
+        ...
+
+    def settle(self, hold: Hold, *, prompt_tokens: int, completion_tokens: int) -> int:
+        """Count what it used in place of what was held; its cost in micro-units."""
+        ...
+
+    def cancel(self, hold: Hold) -> None:
+        """Give back all that is held, the request itself included."""
+        ...
+
+
+class UsageSink(Protocol):
+    """Where the account of each request goes; neither blocks nor raises."""
+
+    def dispatched(self, note: DispatchNote) -> None:
+        """A request is about to be sent to an engine for the first time."""
+        ...
+
+    def ended(self, row: UsageRow) -> None:
+        """One of those has ended."""
         ...
 
 
