@@ -17,6 +17,7 @@ HURRY_S = 15.0
 """So long after a served session the pauses stay short."""
 HELD_S = 2.0
 """A session shorter than this did not serve: a server that drops everybody must not be stormed."""
+_REPEAT_S = 60.0
 
 _HURRIED = Backoff(base_s=0.25, max_s=1.0)
 
@@ -38,6 +39,26 @@ def addresses(entries: Sequence[str], *, has_tls: bool) -> tuple[ServerAddress, 
     if problems:
         raise SettingsInvalid("the agent cannot dial as it is configured", problems)
     return tuple(found)
+
+
+class Complaints:
+    """What was last said of each address, so that the same is said again only once in a while."""
+
+    def __init__(self) -> None:
+        """Nothing was said yet."""
+        self._said: dict[ServerAddress, tuple[str, float]] = {}
+
+    def is_due(self, address: ServerAddress, text: str, *, now: float) -> bool:
+        """Whether this is to be said now; it counts as said."""
+        last, said_at = self._said.get(address, ("", float("-inf")))
+        if text == last and now - said_at < _REPEAT_S:
+            return False
+        self._said[address] = (text, now)
+        return True
+
+    def clear(self) -> None:
+        """Somebody was reached: whatever comes next is news."""
+        self._said.clear()
 
 
 class Redial:

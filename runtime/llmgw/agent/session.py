@@ -11,7 +11,6 @@ import asyncio
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import NoReturn
 
 from grpc import aio
@@ -25,17 +24,15 @@ from llmgw.agent.outbox import Outbox
 from llmgw.config.servers import ServerAddress
 from llmgw.domain.nodes import NodeFacts
 from llmgw.domain.replicas import ShardReport
-from llmgw.errors import Internal, LlmgwError, Superseded, Unauthenticated
+from llmgw.errors import Internal, LlmgwError, Superseded
 from llmgw.kit import ids, logs
 from llmgw.kit.backoff import Backoff
 from llmgw.kit.clock import Clock, SystemClock
-from llmgw.rpc import certificates, channels
+from llmgw.rpc import channels
 from llmgw.rpc.v1 import agent_pb2_grpc
 
 FACTS_FRESH_S = 10.0
 """Facts this old are still registered; dialling must not rescan the node at each try."""
-_CLOSE_S = 2.0
-_REPEAT_S = 60.0
 
 _log = logs.get(__name__)
 
@@ -111,7 +108,7 @@ class Session:
         self._registered_at: float | None = None
         self._sessions = 0
         self._refusal = ""
-        self._complaints: dict[ServerAddress, tuple[str, float]] = {}
+        self._complaints = dialling.Complaints()
 
     @property
     def status(self) -> SessionStatus:
@@ -154,7 +151,9 @@ class Session:
 
     async def _hold(self, address: ServerAddress) -> NoReturn:
         tls = None if address.is_plaintext else self._settings.tls
-        self._check_own_pair(tls)
+        channels.check_own_pair(
+            tls, name=self._settings.node_id, whose="this node", now=self._clock.wall()
+        )
         facts = await self._fresh_facts()
         channel = channels.open_channel(address.target, tls=tls)
         try:
@@ -163,7 +162,7 @@ class Session:
             raise refusals.explain(status, address=address, tls=tls) from status
         finally:
             self._outbox.close()
-            await _close(channel)
+            await channels.close(channel)
 
     async def _converse(
         self, channel: aio.Channel, *, address: ServerAddress, facts: NodeFacts
@@ -195,21 +194,6 @@ class Session:
         self._complaints.clear()
         _log.info("registered", server=str(address), term=self._terms.highest or None)
 
-    def _check_own_pair(self, tls: channels.TlsFiles | None) -> None:
-        if tls is None:
-            return
-        problems = certificates.check_own_pair(
-            ca=Path(tls.ca),
-            cert=Path(tls.cert),
-            key=Path(tls.key),
-            node_id=self._settings.node_id,
-            now=self._clock.wall(),
-        )
-        if problems:
-            raise Unauthenticated(
-                f"not dialled, because this node would be refused: {'; '.join(map(str, problems))}"
-            )
-
     async def _fresh_facts(self) -> NodeFacts:
         now = self._clock.monotonic()
         if self._known is None or now - self._known[0] > FACTS_FRESH_S:
@@ -225,11 +209,8 @@ class Session:
     def _complain(self, ended: LlmgwError, *, address: ServerAddress, pause_s: float) -> None:
         """Log why a session ended or did not begin; the same again only once in a while."""
         self._refusal = ended.message
-        now = self._clock.monotonic()
-        text, said_at = self._complaints.get(address, ("", float("-inf")))
-        if ended.message == text and now - said_at < _REPEAT_S:
+        if not self._complaints.is_due(address, ended.message, now=self._clock.monotonic()):
             return
-        self._complaints[address] = (ended.message, now)
         event = "not_registered" if self._registered_at is None else "session_ended"
         _log.warning(
             event,
@@ -241,12 +222,3 @@ class Session:
             refused=self._commands.refused or None,
             dropped=self._outbox.dropped or None,
         )
-
-
-async def _close(channel: aio.Channel) -> None:
-    """Close at once, and do not wait for ever: cancelling alone leaves a blocked read behind."""
-    try:
-        async with asyncio.timeout(_CLOSE_S):
-            await channel.close(grace=None)
-    except TimeoutError:
-        _log.warning("channel_close_slow", within_s=_CLOSE_S)

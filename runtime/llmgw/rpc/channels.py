@@ -5,6 +5,7 @@ One place for what both ends must agree on: mutual TLS, message size, keepalive.
 
 from __future__ import annotations
 
+import asyncio
 import errno
 from pathlib import Path
 from typing import Protocol
@@ -12,13 +13,16 @@ from typing import Protocol
 import grpc
 from grpc import aio
 
-from llmgw.errors import LlmgwError
-from llmgw.kit import addresses, binding
+from llmgw.errors import LlmgwError, Unauthenticated
+from llmgw.kit import addresses, binding, logs
 from llmgw.rpc import certificates
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 KEEPALIVE_S = 5
 """A ping after so many silent seconds, and as long for its answer: a cut cable is known in 10 s."""
+_CLOSE_S = 2.0
+
+_log = logs.get(__name__)
 
 _BOTH_ENDS = (
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
@@ -65,6 +69,22 @@ class TlsFiles(Protocol):
         ...
 
 
+def check_own_pair(tls: TlsFiles | None, *, name: str, whose: str, now: float) -> None:
+    """``Unauthenticated`` with all that would make a control plane refuse these files.
+
+    ``name`` is what the certificate must name, ``whose`` it is in the words of the refusal.
+    """
+    if tls is None:
+        return
+    problems = certificates.check_own_pair(
+        ca=Path(tls.ca), cert=Path(tls.cert), key=Path(tls.key), node_id=name, now=now
+    )
+    if problems:
+        raise Unauthenticated(
+            f"not dialled, because {whose} would be refused: {'; '.join(map(str, problems))}"
+        )
+
+
 def open_channel(target: str, *, tls: TlsFiles | None) -> aio.Channel:
     """A fresh channel to ``host:port``, plaintext without ``tls``; the first call connects it."""
     if tls is None:
@@ -74,6 +94,15 @@ def open_channel(target: str, *, tls: TlsFiles | None) -> aio.Channel:
         root_certificates=ca, private_key=key, certificate_chain=cert
     )
     return aio.secure_channel(target, credentials, options=_CLIENT_END)
+
+
+async def close(channel: aio.Channel) -> None:
+    """Close at once, and do not wait for ever: cancelling alone leaves a blocked read behind."""
+    try:
+        async with asyncio.timeout(_CLOSE_S):
+            await channel.close(grace=None)
+    except TimeoutError:
+        _log.warning("channel_close_slow", within_s=_CLOSE_S)
 
 
 def make_server() -> aio.Server:

@@ -11,7 +11,6 @@ import contextlib
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NoReturn
 
 from grpc import aio
@@ -20,20 +19,18 @@ from llmgw.agent import dialling, refusals
 from llmgw.config.gateway_host import GatewayHostSettings
 from llmgw.config.servers import ServerAddress
 from llmgw.domain import names
-from llmgw.errors import Internal, LlmgwError, Superseded, Unauthenticated
+from llmgw.errors import Internal, LlmgwError, Superseded
 from llmgw.kit import ids, logs
 from llmgw.kit.backoff import Backoff
 from llmgw.kit.clock import Clock, SystemClock
 from llmgw.kit.tasks import Tasks
-from llmgw.rpc import certificates, channels
+from llmgw.rpc import channels
 from llmgw.rpc.v1 import gateway_pb2_grpc
 from llmgw.serve.followed_routes import FollowedRoutes
 from llmgw.serve.gateway_following import Following, Seen, Sight
 from llmgw.serve.liveroutes import LiveRoutes
 
-_CLOSE_S = 2.0
 _LEAVE_S = 2.0
-_REPEAT_S = 60.0
 
 _log = logs.get(__name__)
 
@@ -72,7 +69,7 @@ class GatewayLink:
         self._open: Following | None = None
         self._opened_at: float | None = None
         self._refusal = ""
-        self._complaints: dict[ServerAddress, tuple[str, float]] = {}
+        self._complaints = dialling.Complaints()
 
     @property
     def status(self) -> LinkStatus:
@@ -125,7 +122,8 @@ class GatewayLink:
 
     async def _converse(self, address: ServerAddress, sight: Sight) -> NoReturn:
         tls = None if address.is_plaintext else self._settings.tls
-        self._check_own_pair(tls)
+        name = names.gateway_certificate(self._settings.name)
+        channels.check_own_pair(tls, name=name, whose="this gateway", now=self._clock.wall())
         channel = channels.open_channel(address.target, tls=tls)
         following = Following(
             gateway_pb2_grpc.GatewayServiceStub(channel),
@@ -141,29 +139,13 @@ class GatewayLink:
             raise refusals.explain(status, address=address, tls=tls) from status
         finally:
             self._open = None
-            await _close(channel)
+            await channels.close(channel)
 
     def _begin(self, following: Following, address: ServerAddress) -> None:
         self._open, self._opened_at = following, self._clock.monotonic()
         self._refusal = ""
         self._complaints.clear()
         _log.info("watches_routes", server=str(address), term=self._followed.term or None)
-
-    def _check_own_pair(self, tls: channels.TlsFiles | None) -> None:
-        if tls is None:
-            return
-        problems = certificates.check_own_pair(
-            ca=Path(tls.ca),
-            cert=Path(tls.cert),
-            key=Path(tls.key),
-            node_id=names.gateway_certificate(self._settings.name),
-            now=self._clock.wall(),
-        )
-        if problems:
-            raise Unauthenticated(
-                "not dialled, because this gateway would be refused: "
-                f"{'; '.join(map(str, problems))}"
-            )
 
     def _served_s(self, ended: LlmgwError, *, now: float) -> float | None:
         if self._opened_at is None or isinstance(ended, Superseded):
@@ -173,11 +155,8 @@ class GatewayLink:
     def _complain(self, ended: LlmgwError, *, address: ServerAddress, pause_s: float) -> None:
         """Log why a conversation ended or did not begin; the same again only once in a while."""
         self._refusal = ended.message
-        now = self._clock.monotonic()
-        text, said_at = self._complaints.get(address, ("", float("-inf")))
-        if ended.message == text and now - said_at < _REPEAT_S:
+        if not self._complaints.is_due(address, ended.message, now=self._clock.monotonic()):
             return
-        self._complaints[address] = (ended.message, now)
         _log.warning(
             "control_plane_not_reached" if self._opened_at is None else "control_plane_lost",
             server=str(address),
@@ -185,12 +164,3 @@ class GatewayLink:
             retry_s=pause_s,
             serves_from_table=self._followed.number or None,
         )
-
-
-async def _close(channel: aio.Channel) -> None:
-    """Close at once, and do not wait for ever: cancelling alone leaves a blocked read behind."""
-    try:
-        async with asyncio.timeout(_CLOSE_S):
-            await channel.close(grace=None)
-    except TimeoutError:
-        _log.warning("channel_close_slow", within_s=_CLOSE_S)

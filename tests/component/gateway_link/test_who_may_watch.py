@@ -6,18 +6,19 @@ from dataclasses import replace
 
 import pytest
 
+from llmgw.rpc import channels
 from tests.fakes import commands
 from tests.fakes.gateway_ends import GatewayEnd, linked, table
 from tests.fakes.rpc_stage import Agent, ControlPlane, dialling, running
 from tests.fakes.waiting import eventually
 
 
-async def test_a_nodes_certificate_watches_no_routes(site):
-    """The gateway's own check would find it first, so its name is taken from the settings."""
+async def test_a_nodes_certificate_watches_no_routes(site, monkeypatch):
+    """The gateway's own check would find it first, so it is left out."""
+    monkeypatch.setattr(channels, "check_own_pair", lambda *_, **__: None)
     async with running(ControlPlane(tls=site.server())) as plane:
         plane.routes.put(table(1, "a"))
         end = GatewayEnd(f"https://{plane.address}", tls=site.node("node01"))
-        end.link._check_own_pair = lambda _: None
         async with linked(end):
             await eventually(lambda: end.refusal)
             expected = "certificate CN 'node01' does not match 'gateway-gw01'"

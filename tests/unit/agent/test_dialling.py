@@ -72,6 +72,19 @@ def test_the_same_server_written_twice_is_dialled_once_in_the_order_given():
     ]
 
 
+def test_the_same_complaint_is_due_again_after_a_minute_and_another_one_at_once():
+    one, other = dialling.addresses(["a:1", "b:1"], has_tls=True)
+    complaints = dialling.Complaints()
+    assert complaints.is_due(one, "closed", now=0.0)
+    assert not complaints.is_due(one, "closed", now=59.0)
+    assert complaints.is_due(other, "closed", now=59.0)
+    assert complaints.is_due(one, "refused", now=59.0)
+    assert not complaints.is_due(one, "refused", now=118.0)
+    assert complaints.is_due(one, "refused", now=119.0)
+    complaints.clear()
+    assert complaints.is_due(one, "refused", now=119.0)
+
+
 def redial(count):
     choices = dialling.addresses([f"cp{n}:1" for n in range(count)], has_tls=True)
     return dialling.Redial(choices, backoff=BACKOFF)
