@@ -231,6 +231,8 @@ api_keys = Table(
     metadata,
     Column("key_id", Text, primary_key=True),
     Column("key_hash", Text, nullable=False, unique=True),
+    Column("previous_hash", Text, unique=True),
+    Column("previous_until", At),
     Column("prefix", Text, nullable=False),
     Column("name", Text, nullable=False),
     Column("project_id", Text, ForeignKey("projects.project_id"), nullable=False, index=True),
@@ -241,9 +243,12 @@ api_keys = Table(
     Column("expires_at", At),
     Column("revoked_at", At),
     Column("last_used_at", At),
-    Column("replaced_by", Text),
 )
-"""Keys are kept as their SHA-256; a revoked one stays, since usage tells of it."""
+"""Keys are kept as their SHA-256; a revoked one stays, since usage tells of it.
+
+A rotated one is the same key with another secret, so that its limits and what it used go on; the
+secret before is good until ``previous_until``.
+"""
 
 key_claims = Table(
     "key_claims",

@@ -105,6 +105,8 @@ def _create_keys() -> None:
         "api_keys",
         sa.Column("key_id", sa.Text, primary_key=True),
         sa.Column("key_hash", sa.Text, nullable=False, unique=True),
+        sa.Column("previous_hash", sa.Text, unique=True),
+        sa.Column("previous_until", sa.BigInteger),
         sa.Column("prefix", sa.Text, nullable=False),
         sa.Column("name", sa.Text, nullable=False),
         sa.Column("project_id", sa.Text, sa.ForeignKey("projects.project_id"), nullable=False),
@@ -115,7 +117,6 @@ def _create_keys() -> None:
         sa.Column("expires_at", sa.BigInteger),
         sa.Column("revoked_at", sa.BigInteger),
         sa.Column("last_used_at", sa.BigInteger),
-        sa.Column("replaced_by", sa.Text),
     )
     op.create_index("ix_api_keys_project_id", "api_keys", ["project_id"])
     op.create_index("ix_api_keys_user_id", "api_keys", ["user_id"])
