@@ -15,7 +15,7 @@ import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from argon2 import low_level
 
@@ -45,11 +45,20 @@ class Cost:
     parallelism: int = 4
 
 
+class Aside(Protocol):
+    """Does work beside the event loop, and has done it when it ends."""
+
+    async def __call__(self, work: Callable[[], _T]) -> _T:
+        """What came of it."""
+        ...
+
+
 class Passwords:
     """Hashes passwords and compares them with stored hashes."""
 
-    def __init__(self, cost: Cost | None = None) -> None:
+    def __init__(self, cost: Cost | None = None, *, aside: Aside = offloading.to_the_end) -> None:
         """``cost`` is that of new hashes; stored ones tell theirs."""
+        self._aside = aside
         self._cost = cost or Cost()
         self._turns = asyncio.Semaphore(_AT_ONCE)
         self._present = 0
@@ -81,7 +90,7 @@ class Passwords:
 
     async def _run(self, work: Callable[[], _T]) -> _T:
         async with self._turn():
-            return await offloading.to_the_end(work)
+            return await self._aside(work)
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
