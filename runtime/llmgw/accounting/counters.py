@@ -1,0 +1,258 @@
+"""What is used of one place's limits: by this process, which alone writes it, and by its host.
+
+``gate`` asks and adds; ``limit_board`` says where on the board the words of a counter lie.  Own
+figures are kept as attributes and written through, since nobody else changes them; the server's row
+is read again when the board's generation changes; those of other workers are read each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from llmgw.accounting import limit_layout as layout
+
+_MINUTE_S: Final = 60.0
+
+# Looked up once.
+_KEY: Final = layout.KEY
+_MINUTE: Final = layout.MINUTE
+_REQUESTS: Final = layout.REQUESTS
+_REQUESTS_BEFORE: Final = layout.REQUESTS_BEFORE
+_TOKENS: Final = layout.TOKENS
+_TOKENS_BEFORE: Final = layout.TOKENS_BEFORE
+_DAY: Final = layout.DAY
+_DAY_SPENT: Final = layout.DAY_SPENT
+_MONTH: Final = layout.MONTH
+_MONTH_SPENT: Final = layout.MONTH_SPENT
+_SPENT: Final = layout.SPENT
+_RESERVED: Final = layout.RESERVED
+_RUNNING: Final = layout.RUNNING
+
+_PERIOD_WORDS: Final = {
+    "day": (_DAY, _DAY_SPENT),
+    "month": (_MONTH, _MONTH_SPENT),
+    "lifetime": (-1, _SPENT),
+}
+
+
+class Moment:
+    """Now, as counters need it; moved on by ``gate``."""
+
+    __slots__ = ("before_weight", "day", "minute", "month", "now")
+
+    def __init__(self, now: float) -> None:
+        self.day = self.month = self.minute = -1
+        self.before_weight = self.now = 0.0
+        self.move_to(now)
+
+    def move_to(self, now: float) -> None:
+        """It is ``now``, in seconds since 1970."""
+        self.now = now
+        minute = int(now // _MINUTE_S)
+        self.before_weight = 1.0 - (now - minute * _MINUTE_S) / _MINUTE_S
+        if minute == self.minute:
+            return
+        self.minute = minute
+        day = minute // 1440
+        if day != self.day:
+            self.day, self.month = day, layout.month_of(now)
+
+
+class Peers(NamedTuple):
+    """The cells of the others: of the server, of workers that live, of some that are silent."""
+
+    base: int
+    alive: Sequence[int]
+    silent: Sequence[int]
+
+
+class Counter:
+    """One counter; see the module.  Money is micro-units."""
+
+    __slots__ = (
+        "_cell",
+        "_day",
+        "_day_spent",
+        "_key",
+        "_minute",
+        "_month",
+        "_month_spent",
+        "_peers",
+        "_requests",
+        "_requests_before",
+        "_spent",
+        "_tokens",
+        "_tokens_before",
+        "_words",
+        "name",
+        "reserved",
+        "running",
+    )
+
+    def __init__(self, words: memoryview, *, name: str, cell: int, peers: Peers) -> None:
+        """Go on with what the cell holds, if it is this counter's; else begin at nothing."""
+        self._words = words
+        self._cell = cell
+        self._key = key = layout.key_of(name)
+        self._peers = peers
+        self.name = name
+        if words[cell + _KEY] != key:
+            words[cell + _KEY] = 0
+            for word in range(cell + 1, cell + layout.CELL_WORDS):
+                words[word] = 0
+            words[cell + _KEY] = key
+        # A process that begins has nothing under way, whatever an earlier one of its row had.
+        words[cell + _RESERVED] = words[cell + _RUNNING] = 0
+        self.reserved = self.running = 0
+        self._minute = words[cell + _MINUTE]
+        self._requests = words[cell + _REQUESTS]
+        self._requests_before = words[cell + _REQUESTS_BEFORE]
+        self._tokens = words[cell + _TOKENS]
+        self._tokens_before = words[cell + _TOKENS_BEFORE]
+        self._day = words[cell + _DAY]
+        self._day_spent = words[cell + _DAY_SPENT]
+        self._month = words[cell + _MONTH]
+        self._month_spent = words[cell + _MONTH_SPENT]
+        self._spent = words[cell + _SPENT]
+
+    def meet(self, peers: Peers) -> None:
+        """The others are these now."""
+        self._peers = peers
+
+    # What is used
+
+    def requests(self, at: Moment) -> float:
+        """Requests of the last minute: this one's, and a share of those of the one before."""
+        return self._rate(_REQUESTS, self._requests, self._requests_before, at)
+
+    def tokens(self, at: Moment) -> float:
+        """Tokens of the last minute."""
+        return self._rate(_TOKENS, self._tokens, self._tokens_before, at)
+
+    def spent(self, period: str, at: Moment) -> int:
+        """What was spent in the period that it is now."""
+        stamp, word = _PERIOD_WORDS[period]
+        if period == "day":
+            current, total = at.day, self._day_spent if self._day == at.day else 0
+        elif period == "month":
+            current, total = at.month, self._month_spent if self._month == at.month else 0
+        else:
+            current, total = 0, self._spent
+        words, key = self._words, self._key
+        peers = self._peers
+        for cell in (peers.base, *peers.alive, *peers.silent):
+            if words[cell] == key and (stamp < 0 or words[cell + stamp] == current):
+                total += words[cell + word]
+        return total
+
+    def held(self) -> int:
+        """What requests under way may cost."""
+        return self.reserved + self._of_living(_RESERVED)
+
+    def under_way(self) -> int:
+        """How many requests are under way."""
+        return self.running + self._of_living(_RUNNING)
+
+    # What this process does
+
+    def enter(self, at: Moment, *, tokens: int, micros: int) -> None:
+        """A request begins."""
+        if self._minute != at.minute:
+            self._roll(at.minute)
+        words, cell = self._words, self._cell
+        self._requests = requests = self._requests + 1
+        words[cell + _REQUESTS] = requests
+        if tokens:
+            self._tokens += tokens
+            words[cell + _TOKENS] = self._tokens
+        if micros:
+            self.reserved += micros
+            words[cell + _RESERVED] = self.reserved
+        self.running = running = self.running + 1
+        words[cell + _RUNNING] = running
+
+    def leave(self, at: Moment, *, tokens: int, micros: int) -> None:
+        """It is over; ``tokens`` more than were counted, or less, and ``micros`` held no more."""
+        words, cell = self._words, self._cell
+        if tokens:
+            if self._minute != at.minute:
+                self._roll(at.minute)
+            self._tokens = max(self._tokens + tokens, 0)
+            words[cell + _TOKENS] = self._tokens
+        if micros:
+            self.hold(-micros)
+        self.running = running = max(self.running - 1, 0)
+        words[cell + _RUNNING] = running
+
+    def hold(self, micros: int) -> None:
+        """Hold so much more, or less."""
+        self.reserved = max(self.reserved + micros, 0)
+        self._words[self._cell + _RESERVED] = self.reserved
+
+    def take_back(self, at: Moment, entered_minute: int) -> None:
+        """A request that began in that minute never was."""
+        if self._minute != at.minute:
+            self._roll(at.minute)
+        if entered_minute == self._minute:
+            self._requests = max(self._requests - 1, 0)
+            self._words[self._cell + _REQUESTS] = self._requests
+        elif entered_minute == self._minute - 1:
+            self._requests_before = max(self._requests_before - 1, 0)
+            self._words[self._cell + _REQUESTS_BEFORE] = self._requests_before
+
+    def spend(self, micros: int, at: Moment) -> None:
+        """So much was spent."""
+        words, cell = self._words, self._cell
+        if self._day != at.day:
+            words[cell + _DAY_SPENT] = self._day_spent = 0
+            words[cell + _DAY] = self._day = at.day
+        if self._month != at.month:
+            words[cell + _MONTH_SPENT] = self._month_spent = 0
+            words[cell + _MONTH] = self._month = at.month
+        self._day_spent += micros
+        self._month_spent += micros
+        self._spent += micros
+        words[cell + _DAY_SPENT] = self._day_spent
+        words[cell + _MONTH_SPENT] = self._month_spent
+        words[cell + _SPENT] = self._spent
+
+    def _roll(self, minute: int) -> None:
+        """A minute has begun; what was, is of the one before or of none."""
+        words, cell = self._words, self._cell
+        is_next = minute == self._minute + 1
+        self._requests_before = self._requests if is_next else 0
+        self._tokens_before = self._tokens if is_next else 0
+        self._requests = self._tokens = 0
+        self._minute = minute
+        # First what it would be too much of: who reads between must not see less than there is.
+        words[cell + _REQUESTS_BEFORE] = self._requests_before
+        words[cell + _TOKENS_BEFORE] = self._tokens_before
+        words[cell + _MINUTE] = minute
+        words[cell + _REQUESTS] = words[cell + _TOKENS] = 0
+
+    def _rate(self, word: int, current: int, before: int, at: Moment) -> float:
+        minute = at.minute
+        if self._minute == minute:
+            rate = before * at.before_weight + current
+        elif self._minute == minute - 1:
+            rate = current * at.before_weight
+        else:
+            rate = 0.0
+        words, key, peers = self._words, self._key, self._peers
+        for cell in (peers.base, *peers.alive, *peers.silent):
+            if words[cell] == key:
+                stamp = words[cell + _MINUTE]
+                if stamp == minute:
+                    rate += words[cell + word + 1] * at.before_weight + words[cell + word]
+                elif stamp == minute - 1:
+                    rate += words[cell + word] * at.before_weight
+        return rate
+
+    def _of_living(self, word: int) -> int:
+        """What living workers have of it; of one that is silent it is not believed any more."""
+        words, key, total = self._words, self._key, 0
+        for cell in self._peers.alive:
+            if words[cell] == key:
+                total += words[cell + word]
+        return total
