@@ -13,13 +13,21 @@ from llmgw.config.store_address import StoreAddress
 from llmgw.errors import Denied
 from llmgw.store.audit_repo import AuditRepo
 from llmgw.store.capacity_repo import CapacityRepo
+from llmgw.store.claims_repo import ClaimsRepo
 from llmgw.store.database import Database, Sizing
 from llmgw.store.job_events_repo import JobEventsRepo
 from llmgw.store.jobs_repo import JobsRepo
+from llmgw.store.keys_repo import KeysRepo
 from llmgw.store.leases_repo import LeasesRepo
+from llmgw.store.limits_repo import LimitsRepo
 from llmgw.store.models_repo import ModelsRepo
 from llmgw.store.nodes_repo import NodesRepo
+from llmgw.store.people_repo import PeopleRepo
 from llmgw.store.rolls_repo import RollsRepo
+from llmgw.store.sessions_repo import SessionsRepo
+from llmgw.store.tree_repo import TreeRepo
+from llmgw.store.usage_repo import UsageRepo
+from llmgw.store.usage_sums_repo import UsageSumsRepo
 
 
 class Store:
@@ -36,6 +44,14 @@ class Store:
         self.audit = AuditRepo(self.database)
         self.jobs = JobsRepo(self.database)
         self.job_events = JobEventsRepo(self.database)
+        self.tree = TreeRepo(self.database)
+        self.people = PeopleRepo(self.database)
+        self.sessions = SessionsRepo(self.database)
+        self.keys = KeysRepo(self.database)
+        self.claims = ClaimsRepo(self.database)
+        self.limits = LimitsRepo(self.database)
+        self.usage = UsageRepo(self.database)
+        self.usage_sums = UsageSumsRepo(self.database)
 
     async def open(self, *, may_migrate: bool) -> None:
         """Connect and see to the schema; a second time it costs nothing.
