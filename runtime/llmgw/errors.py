@@ -148,6 +148,16 @@ class BadCredentials(Unauthenticated):
     code = "bad_credentials"
 
 
+class LoginRefused(Unauthenticated):
+    """A login elsewhere was not this browser's, was refused there, or proves nothing."""
+
+    code = "login_refused"
+
+
+class LoginKeyUnknown(LoginRefused):
+    """Signed by a key that is not among the known ones: the provider may have a new one."""
+
+
 class NoSession(Unauthenticated):
     """Nobody is signed in, or not any more."""
 
