@@ -86,3 +86,16 @@ def reached(refusal: Refusal) -> LimitReached:
         scope_id=refusal.scope_id,
         retry_after_s=refusal.retry_after_s,
     )
+
+
+def told(level: Level) -> dict[str, object]:
+    """The limits that are set, as plain values for logs and pages."""
+    names = ("rpm", "tpm", "budget", "concurrency")
+    found: dict[str, object] = {
+        name: value for name in names if (value := getattr(level, name)) is not None
+    }
+    if level.budget is not None:
+        found["period"] = level.period
+    if level.models is not None:
+        found["models"] = sorted(level.models)
+    return found
