@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -13,6 +14,7 @@ import httpx
 import pytest
 import yaml
 
+from llmgw.kit import proctable
 from tests.fakes import tiny_gguf
 from tests.fakes.agents import is_alive
 from tests.fakes.deployment import until
@@ -30,11 +32,15 @@ PROGRAMS = [
     ),
 ]
 CONTEXT_TOKENS = 65536
-SLOW_PROMPT_BYTES = 32_000
-"""One token a byte; the engine reads it for several times the bound below."""
+SLOW_PROMPT_BYTES = 24_000
+"""One token a byte; some seconds of work for one core."""
 
 HANG_S = 8.0
 """Longer than the gateway waits before it leaves an engine, less two looks of the agent."""
+
+SLOW_S = 1.5 * HANG_S
+RUNS_S, PAUSES_S = 0.02, 0.1
+"""A sixth of a core is left of an engine that is slowed down: little, and more than none."""
 
 HUNG_WITHIN_S = 75.0
 """Three times what it takes: the bound in looks of six seconds, the stop plan, and a start."""
@@ -111,6 +117,38 @@ class House:
         return httpx.post(url, json=body, timeout=timeout_s)
 
 
+def used_s(pid):
+    """Processor time of a process; one that has ended uses no more."""
+    found = proctable.entry(pid)
+    return 0.0 if found is None else found.cpu_s
+
+
+@contextlib.contextmanager
+def slowed(pid, *, for_s):
+    """Make a process slow on every machine: it pauses whenever it has worked for a moment."""
+    is_over = threading.Event()
+
+    def pause_again_and_again():
+        until_at = time.monotonic() + for_s
+        with contextlib.suppress(ProcessLookupError):
+            while time.monotonic() < until_at and not is_over.is_set():
+                until_cpu_s = used_s(pid) + RUNS_S
+                os.kill(pid, signal.SIGCONT)
+                while used_s(pid) < until_cpu_s and not is_over.wait(RUNS_S / 4):
+                    os.kill(pid, 0)
+                os.kill(pid, signal.SIGSTOP)
+                is_over.wait(PAUSES_S)
+            os.kill(pid, signal.SIGCONT)
+
+    thread = threading.Thread(target=pause_again_and_again)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
 @pytest.fixture(params=PROGRAMS)
 def house(deployment, tmp_path, request):
     model = tiny_gguf.write(tmp_path / "tiny.gguf", context_tokens=CONTEXT_TOKENS)
@@ -183,9 +221,10 @@ def test_a_frozen_engine_with_requests_is_started_anew_and_a_slow_one_is_not(hou
     house.open(hang_timeout=HANG_S)
     house.ready()
     pid, began = house.engine(), time.monotonic()
-    answer = house.ask("ab " * (SLOW_PROMPT_BYTES // 3))
+    with slowed(pid, for_s=SLOW_S + 1):
+        answer = house.ask("ab " * (SLOW_PROMPT_BYTES // 3))
     assert answer.status_code == 200, answer.text
-    assert time.monotonic() - began > 1.5 * HANG_S, "too quick to prove anything"
+    assert time.monotonic() - began > SLOW_S, "too quick to prove anything"
     assert house.engine() == pid
 
     waiting = threading.Thread(target=house.ask, args=("cd " * (SLOW_PROMPT_BYTES // 3),))

@@ -132,7 +132,7 @@ class SupervisorSettings:
         120.0,
         "A ready engine that for this long answers nothing, or leaves its requests lying, and "
         "uses neither processor nor card meanwhile is hung: it is ended, and the control plane "
-        "starts another.",
+        "starts another. So is one that loads and is stopped by a signal for as long.",
         at_least=0.5,
     )
     alive_grace: Seconds = setting(

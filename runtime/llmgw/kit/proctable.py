@@ -19,6 +19,7 @@ from llmgw.errors import Unsupported
 _PROC = Path("/proc")
 _LISTENING = "0A"
 _ZOMBIE = "Z"
+_PAUSED = "T"
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -39,6 +40,11 @@ class Entry:
     def is_running(self) -> bool:
         """Not merely waiting to be reaped."""
         return self.state not in {_ZOMBIE, "X"}
+
+    @property
+    def is_paused(self) -> bool:
+        """A signal has stopped it, and it does nothing until another one lets it go on."""
+        return self.state == _PAUSED
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,14 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 
 import pytest
 
-from llmgw.domain.replicas import ShardState
+from llmgw.domain.replicas import PORT_IN_USE, ShardState
 from llmgw.errors import AlreadyHeld
 from tests.fakes import agents
 from tests.fakes.agents import Parts, is_alive, parts, read_pids, spec
@@ -165,6 +166,21 @@ async def test_an_engine_that_died_meanwhile_is_told_with_its_last_output(tmp_pa
         assert "[process0] farewell" in failed.last_output
         assert failed.exit_code is None
         assert [pid for pid in everyone if is_alive(pid)] == []
+
+
+async def test_an_engine_that_lost_its_port_meanwhile_is_told_as_such(tmp_path):
+    wanted = spec("--wait-for", str(tmp_path / "never"), port=free_port())
+    run_first_agent(tmp_path, wanted, die_at="loading")
+    stored = json.loads((tmp_path / "work" / "shard-demo-1.0.json").read_text())
+    pid = stored["processes"][0]["pid"]
+    with socket.create_server((agents.HOST, wanted.http_port)):
+        os.kill(pid, signal.SIGKILL)
+        await eventually(lambda: not is_alive(pid))
+        async with parts(tmp_path) as made:
+            await made.orders.recover()
+            [failed] = made.reports
+    assert failed.error.startswith(PORT_IN_USE)
+    assert "ended while no agent was running" in failed.error
 
 
 async def test_an_adopted_engine_that_dies_is_failed_without_a_made_up_exit_code(tmp_path):

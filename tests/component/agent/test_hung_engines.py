@@ -58,6 +58,38 @@ async def test_an_engine_that_hung_while_no_agent_ran_is_ended_by_the_next_one(t
         assert "ready" not in following.states()
 
 
+async def test_an_engine_that_is_stopped_while_it_loads_is_not_adopted_for_ever(tmp_path):
+    pids = tmp_path / "pids"
+    flags = ("--wait-for", str(tmp_path / "never"), "--pid-file", str(pids))
+    made = Parts(tmp_path)
+    made.orders.start(spec(*flags, port=free_port(), timeout_s=600))
+    await made.until(ShardState.LOADING)
+    [pid] = await read_pids(pids)
+    await made.orders.close(stop_engines=False)
+    os.kill(pid, signal.SIGSTOP)
+    async with parts(tmp_path, hang_timeout=HANG_S) as following:
+        await following.orders.recover()
+        failed = await following.until(ShardState.FAILED)
+    assert "it was stopped by a signal and did not go on for 0.6 s" in failed.error
+    assert not is_alive(pid)
+
+
+async def test_an_engine_that_loads_for_long_and_waits_meanwhile_is_left_alone(tmp_path):
+    go, pids = tmp_path / "go", tmp_path / "pids"
+    flags = ("--wait-for", str(go), "--pid-file", str(pids))
+    async with parts(tmp_path, hang_timeout=HANG_S) as made:
+        made.orders.start(spec(*flags, port=free_port(), timeout_s=600))
+        [pid] = await read_pids(pids)
+        for _ in range(3):
+            os.kill(pid, signal.SIGSTOP)
+            await asyncio.sleep(HANG_S / 3)
+            os.kill(pid, signal.SIGCONT)
+            await asyncio.sleep(HANG_S / 3)
+        go.touch()
+        await made.until(ShardState.READY)
+        assert made.states()[-2:] == ["loading", "ready"]
+
+
 async def test_a_silent_engine_that_works_and_one_that_answers_are_left_alone(tmp_path):
     async with parts(tmp_path, hang_timeout=HANG_S) as made:
         # Several, for on a busy machine one alone may get less than what counts as work.

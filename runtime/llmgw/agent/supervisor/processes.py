@@ -98,6 +98,13 @@ class Process:
         """The leader and its running descendants; read from the whole list of processes."""
         return [found.pid for found in self.members(kinship.Census())]
 
+    def is_paused(self) -> bool:
+        """Whether a signal has stopped it with all its descendants, so that nothing gets on."""
+        leader = None if self.has_ended else proctable.entry(self.identity.pid)
+        if leader is None or not leader.is_paused:
+            return False
+        return all(found.is_paused for found in self.members(kinship.Census()))
+
     def members(self, census: kinship.Census) -> list[proctable.Entry]:
         """The leader and its descendants among these; who is found once is remembered."""
         found = census.of((self.identity,), mark=self._mark, known=self._kin)

@@ -28,12 +28,17 @@ class Readiness:
         client: httpx.AsyncClient,
         interval_s: float,
         alive_grace_s: float,
+        paused_s: float,
     ) -> None:
-        """No ``check`` means a rank that answers nobody; ``interval_s`` is the longest pause."""
+        """No ``check`` means a rank that answers nobody; ``interval_s`` is the longest pause.
+
+        An engine that is stopped by a signal, and not let go on for ``paused_s``, is given up.
+        """
         self._check = check
         self._client = client
         self._interval_s = interval_s
         self._alive_grace_s = alive_grace_s
+        self._paused_s = paused_s
 
     async def wait(
         self, engine: Process, *, budget_s: float, is_wanted: Callable[[], bool]
@@ -45,11 +50,14 @@ class Readiness:
         """
         loop = asyncio.get_running_loop()
         give_up_at = loop.time() + budget_s
-        pause_s = min(_FIRST_PAUSE_S, self._interval_s)
+        pause_s, ran_at = min(_FIRST_PAUSE_S, self._interval_s), loop.time()
         while problem := await self._problem(engine):
             left_s = give_up_at - loop.time()
             if left_s <= 0:
                 return f"not ready within {budget_s:g} s: {problem}"
+            ran_at = ran_at if await asyncio.to_thread(engine.is_paused) else loop.time()
+            if loop.time() - ran_at >= self._paused_s:
+                return f"it was stopped by a signal and did not go on for {self._paused_s:g} s"
             if await engine.wait(timeout_s=min(pause_s, left_s)) or not is_wanted():
                 return None
             pause_s = min(pause_s * _SLOWDOWN, self._interval_s)

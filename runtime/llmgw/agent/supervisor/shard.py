@@ -194,6 +194,7 @@ class SupervisedShard:
             client=self._around.client,
             interval_s=self._around.settings.health_interval,
             alive_grace_s=self._around.settings.alive_grace,
+            paused_s=math.inf if was_ready else self._around.settings.hang_timeout,
         )
         failure = await look.wait(engine, budget_s=budget_s, is_wanted=lambda: self._is_loading)
         if failure:

@@ -13,6 +13,7 @@ import httpx
 
 from llmgw.agent.supervisor import adoption, cgroups, output, processes, wording
 from llmgw.agent.supervisor.adoption import Record
+from llmgw.agent.supervisor.interviewing import HttpCheck
 from llmgw.agent.supervisor.kinship import Census
 from llmgw.agent.supervisor.output import Output
 from llmgw.agent.supervisor.shard import (
@@ -147,9 +148,13 @@ class Supervisor:
         adopted: list[Adopted] = []
         for shard_id, path in self._around.workdir.state_files().items():
             record = adoption.load(path, shard_id=shard_id)
-            found = None if record is None else self._adopt(record, handling(record.spec))
+            if record is None:
+                await self._clear(shard_id, None, check=None)
+                continue
+            handled = handling(record.spec)
+            found = self._adopt(record, handled)
             if found is None:
-                await self._clear(shard_id, record)
+                await self._clear(shard_id, record, check=handled.check)
             else:
                 adopted.append(found)
         await self._clear_groups()
@@ -193,7 +198,9 @@ class Supervisor:
             failure=record.failure,
         )
 
-    async def _clear(self, shard_id: str, record: Record | None) -> None:
+    async def _clear(
+        self, shard_id: str, record: Record | None, *, check: HttpCheck | None
+    ) -> None:
         """End what is left of a shard whose engine is gone, half started, or not known any more."""
         path = self._around.workdir.state_file(shard_id)
         is_this_boot = record is not None and record.boot_id == proctable.boot_id()
@@ -204,7 +211,7 @@ class Supervisor:
         adoption.remove(path)
         _log.warning("shard_cleared", shard=shard_id, is_damaged=record is None)
         if record is not None:
-            self._tell_cleared(shard_id, record)
+            self._tell_cleared(shard_id, record, check=check)
 
     async def _clear_groups(self) -> None:
         """End what is left in the control groups of shards that nobody knows any more."""
@@ -213,7 +220,7 @@ class Supervisor:
                 mark = str(self._around.workdir.state_file(shard_id))
                 await processes.sweep(None, mark=mark)
 
-    def _tell_cleared(self, shard_id: str, record: Record) -> None:
+    def _tell_cleared(self, shard_id: str, record: Record, *, check: HttpCheck | None) -> None:
         """An end that was asked for is none to explain; any other is told with its output."""
         replica_id = record.spec.replica_id
         if record.is_stopping:
@@ -223,7 +230,7 @@ class Supervisor:
             shard_id,
             state=ShardState.FAILED,
             replica_id=replica_id,
-            error=record.failure or wording.ended_unseen(record),
+            error=record.failure or wording.ended_unseen(record, check),
             last_output=self._output(shard_id).tail(REPORTED_LINES),
         )
 

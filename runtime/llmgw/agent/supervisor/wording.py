@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import signal
 
+from llmgw.agent.supervisor import port_owner
 from llmgw.agent.supervisor.adoption import Record
+from llmgw.agent.supervisor.interviewing import HttpCheck
 from llmgw.domain.replicas import RunningShard, ShardSpec, ShardState
 from llmgw.kit import proctable
 
@@ -40,13 +42,18 @@ def exit_sentence(name: str, code: int | None) -> str:
     return f"{name} was killed by {_signal_name(-code)}{hint}"
 
 
-def ended_unseen(record: Record) -> str:
-    """What is known of an engine that was found dead, or half started, by the next agent."""
+def ended_unseen(record: Record, check: HttpCheck | None) -> str:
+    """What is known of an engine that was found dead, or half started, by the next agent.
+
+    One that had not served yet may have met a stranger on its port, which is no fault of it.
+    """
     if record.boot_id != proctable.boot_id():
         return "the machine was restarted"
     if not record.is_launched:
         return "the agent ended while it was starting the engine"
-    return "the engine ended while no agent was running, so that its exit code is unknown"
+    error = "the engine ended while no agent was running, so that its exit code is unknown"
+    was_loading = record.ready_at is None
+    return port_owner.blamed(check, error) if was_loading and check is not None else error
 
 
 def _signal_name(number: int) -> str:
