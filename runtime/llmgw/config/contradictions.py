@@ -9,6 +9,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from llmgw.config.carrying import RouterSettings
 from llmgw.config.entering import AdmissionSettings
@@ -39,6 +40,7 @@ def server(settings: ServerSettings) -> Iterator[Contradiction]:
     yield from _apart(settings, ("listen", "admin_listen", "agent_listen", "metrics_listen"))
     yield from _agent_port(settings)
     yield from _endpoints(settings)
+    yield from _people(settings)
 
 
 def agent(settings: AgentSettings) -> Iterator[Contradiction]:
@@ -74,6 +76,34 @@ def gateway(settings: GatewayHostSettings) -> Iterator[Contradiction]:
     yield from _breaker(settings.router)
     yield from _bands(settings.admission)
     yield from _apart(settings, ("listen", "admin_listen", "metrics_listen"))
+
+
+def _people(settings: ServerSettings) -> Iterator[Contradiction]:
+    auth = settings.auth
+    if auth.enabled and not auth.store:
+        yield Contradiction(
+            ("auth.enabled", "auth.store"), "keys are kept in a store: set auth.store too"
+        )
+    if auth.oidc is None:
+        return
+    if auth.public_url is None:
+        yield Contradiction(
+            ("auth.oidc", "auth.public_url"),
+            "the provider sends people back to auth.public_url: set that too",
+        )
+    missing = [word for word in ("openid", "email") if word not in auth.oidc.scopes]
+    if missing:
+        yield Contradiction(("auth.oidc.scopes",), f"lacks {' and '.join(missing)}")
+    issuer = urlsplit(auth.oidc.issuer)
+    if issuer.scheme != "https" and not _is_loopback(issuer.hostname or ""):
+        yield Contradiction(
+            ("auth.oidc.issuer",),
+            "is not https: whoever is on the way could sign in as anybody",
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    return addresses.Address(host=host, port=0).is_loopback
 
 
 def _silence(settings: ServerSettings) -> Iterator[Contradiction]:

@@ -36,6 +36,7 @@ from llmgw.config.tending import (
     SupervisorSettings,
     WeightsSettings,
 )
+from llmgw.config.vouching import OidcSettings
 from llmgw.domain.catalog import Model
 
 # Both roles
@@ -173,7 +174,7 @@ class ControlSettings:
 
 @dataclass(frozen=True, slots=True)
 class AuthSettings:
-    """The store: who leads, what was added at run time, and later people and keys."""
+    """The store: who leads, what was added at run time; people and keys."""
 
     store: StoreReference = field(
         default="",
@@ -192,6 +193,28 @@ class AuthSettings:
     store_timeout_s: Seconds = setting(
         5.0, "How long one transaction of the store may take, waits included.", at_least=0.5
     )
+    enabled: bool = setting(
+        False,
+        "Ask for a key with every request, and have pages on which people sign in; takes a store.",
+    )
+    public_url: Url | None = setting(
+        None,
+        "The address under which people reach the client port, as their browsers write it; with "
+        "`https://` cookies are sent by TLS only. Unset means: as each request says.",
+    )
+    signup_open: bool = setting(
+        True, "Anybody may ask for an account; an administrator has to approve it."
+    )
+    session_ttl_s: Seconds = setting(
+        43200.0, "How long somebody who has signed in stays so.", at_least=60
+    )
+    max_attempts: int = setting(
+        10, "How often a password may be tried within `attempt_window_s`.", at_least=1
+    )
+    attempt_window_s: Seconds = setting(
+        900.0, "After this time passwords may be tried again.", at_least=1
+    )
+    oidc: OidcSettings | None = setting(None, "Login by a provider of OpenID Connect.")
 
 
 @dataclass(frozen=True, slots=True)
