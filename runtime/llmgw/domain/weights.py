@@ -9,14 +9,17 @@ from __future__ import annotations
 import hashlib
 import posixpath
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from urllib.parse import urlsplit, urlunsplit
 
 from llmgw.errors import Invalid
 
-PARTIAL_SUFFIXES = (".part", ".partial", ".trash")
-"""Ends of the names of downloads under way and of removals under way; they hold nothing."""
+PART_SUFFIXES = (".part", ".partial")
+"""Ends of the names of a file and of a folder that have not come whole."""
+
+PARTIAL_SUFFIXES = (*PART_SUFFIXES, ".trash")
+"""Those, and the end of the names of removals under way; they hold nothing."""
 
 RESERVED_SUFFIXES = (*PARTIAL_SUFFIXES, ".part.json", ".lock")
 """Ends of names that no whole download has: those, and what lies beside a part."""
@@ -163,19 +166,19 @@ def holds(source: str, paths: Iterable[str]) -> bool:
 def orphans(paths: Iterable[str], sources: Iterable[str]) -> tuple[str, ...]:
     """The downloads among the paths that none of the sources names, once each, in order.
 
-    ``sources`` must be all of the catalog. Only what a download made can be an orphan, and a part
-    of one is none: its node alone knows whether somebody still fills it.
+    ``sources`` must be all of the catalog. Only what a download made can be an orphan. A part of
+    one can, too: its node, which alone knows whether somebody fills it, tells of no other parts.
     """
     wanted = {cache_name(source) for source in sources if is_remote(source)}
-    return tuple(
-        sorted(
-            path
-            for path in set(paths)
-            if is_owned(posixpath.basename(path))
-            and not path.endswith(PARTIAL_SUFFIXES)
-            and posixpath.basename(path) not in wanted
-        )
-    )
+    return tuple(sorted(path for path in set(paths) if _is_orphan(path, wanted)))
+
+
+def whole_of_part(name: str) -> str:
+    """The name that a part has when it is whole; any other name as it is."""
+    for suffix in PART_SUFFIXES:
+        if name.endswith(suffix):
+            return name.removesuffix(suffix)
+    return name
 
 
 def shown(source: str) -> str:
@@ -192,6 +195,11 @@ def shown(source: str) -> str:
 def without_query(source: str) -> str:
     """An address without its query and fragment."""
     return source.partition("#")[0].partition("?")[0]
+
+
+def _is_orphan(path: str, wanted: Collection[str]) -> bool:
+    name = posixpath.basename(path)
+    return is_owned(name) and not name.endswith(".trash") and whole_of_part(name) not in wanted
 
 
 def _tail(source: str) -> str:

@@ -1,5 +1,7 @@
 """Host, memory, disks, weights and programs, read from folders and texts made for the test."""
 
+import time
+
 import pytest
 
 from llmgw.agent.discovery import engines_probe, host, memory, numa, storage, weights_scan
@@ -165,6 +167,22 @@ def test_a_download_counts_whatever_its_name_ends_with_and_what_lies_beside_it_d
     name = weights.cache_name("https://host/download?id=7")
     _tree(tmp_path, **{name: "123", f"{name}.lock": "", f"{name}.part.json": "{}", "notes": "x"})
     assert weights_scan.scan([str(tmp_path)]) == (LocalWeights(str(tmp_path / name), 3),)
+
+
+def test_a_part_is_told_of_once_nobody_has_filled_it_for_a_while(tmp_path):
+    file, folder = (weights.cache_name(f"https://host/{name}") for name in ("file", "set/"))
+    mine = {f"{file}.part": "123", f"{file}.part.json": "{}", f"{folder}.partial/a/b": "1234"}
+    _tree(tmp_path, **mine, **{"mine.part": "1", f"{file}.0a1b2c3d.trash": "1"})
+    assert weights_scan.scan([str(tmp_path)]) == ()
+
+    def later():
+        return time.time() + weights_scan.STALE_PART_S + 10
+
+    found = weights_scan.scan([str(tmp_path)], now=later)
+    assert {one.path.removeprefix(f"{tmp_path}/"): one.size_bytes for one in found} == {
+        f"{file}.part": 3,
+        f"{folder}.partial": 4,
+    }
 
 
 def test_weights_on_a_network_disk_are_marked(tmp_path):

@@ -136,10 +136,14 @@ def test_the_parts_of_a_split_model_are_known_by_one_of_them(name, count):
 
 
 def test_orphans_are_downloads_that_no_source_names():
-    """Over all nodes and sources: operators' files, parts and what is wanted never count."""
+    """Over all nodes and sources: operators' files and what is wanted never count."""
     kept, other = (f"/w/{weights.cache_name(f'https://h/{name}')}" for name in ("a", "b"))
-    paths = [other, kept, other, "/w/operators.gguf", f"{other}.part", f"{other}.partial"]
+    paths = [other, kept, other, "/w/operators.gguf", f"{other}.0a1b2c3d.trash"]
     assert weights.orphans(paths, ["https://h/a", "/w/b", "Org/b"]) == (other,)
+    for end in (".part", ".partial"):
+        assert weights.orphans([f"{other}{end}", f"{kept}{end}"], ["https://h/a"]) == (
+            f"{other}{end}",
+        )
     assert weights.orphans([f"/elsewhere{kept}"], ["https://h/a"]) == ()
     assert weights.orphans(["/w/0123456789abcdef-x"], []) == ("/w/0123456789abcdef-x",)
 
