@@ -39,7 +39,7 @@ class Client:
 @dataclass(frozen=True, slots=True)
 class _Places:
     authorization: str
-    token: str
+    exchange: str
     keys: str
     takes_basic: bool
 
@@ -89,7 +89,7 @@ class Issuer:
             )
         else:
             form |= {"client_id": client.client_id, "client_secret": client.secret()}
-        given = await self._asked("POST", places.token, data=form, auth=basic)
+        given = await self._asked("POST", places.exchange, data=form, auth=basic)
         token = given.get("id_token")
         if not isinstance(token, str):
             raise LoginRefused("the provider of logins gave no ID token")
@@ -156,8 +156,8 @@ def _places(told: Mapping[str, Any], *, issuer: str) -> _Places:
             raise Unreachable(f"the provider of logins names no safe {name}")
     ways = told.get("token_endpoint_auth_methods_supported")
     takes_basic = not isinstance(ways, list) or "client_secret_basic" in ways
-    authorization, token, keys = urls
-    return _Places(authorization, token=token, keys=keys, takes_basic=takes_basic)
+    authorization, exchange, keys = urls
+    return _Places(authorization, exchange=exchange, keys=keys, takes_basic=takes_basic)
 
 
 def _object(body: bytes) -> Mapping[str, Any] | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hmac
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from llmgw.accounts.passwords import Passwords
 from llmgw.accounts.ports import People, Sessions
@@ -40,8 +40,8 @@ _log = logs.get(__name__)
 class Opened:
     """Both secrets of a session that was just opened; nobody can be told them again."""
 
-    token: str
-    csrf: str
+    token: str = field(repr=False)
+    csrf: str = field(repr=False)
     ttl_s: float
 
 
