@@ -129,7 +129,13 @@ class Dice:
                 held = replace(held, failed_at=clusters.NOW, failure="x")
             on = replace(on, replicas={**on.replicas, name: held})
         if self.often(0.3) and (port := next(given, None)) is not None:
-            stray = Stray(node_id=node.node_id, shard_id=f"stray-{tag}.0", http_port=port)
+            stray = Stray(
+                node_id=node.node_id,
+                shard_id=f"stray-{tag}.0",
+                http_port=port,
+                gpu_indices=tuple(free[: tag % 3]),
+                cards_until_at=clusters.NOW + tag % 2,
+            )
             on = replace(on, strays={**on.strays, (stray.node_id, stray.shard_id): stray})
         return on
 

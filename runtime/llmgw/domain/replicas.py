@@ -341,10 +341,13 @@ def _is_dead(shard: Shard, *, is_leaving: bool) -> bool:
 class Stray:
     """An engine that nobody wants and that has not confirmed its end; its port stays reserved.
 
-    ``ordered_at`` is when its node was last told to stop it.
+    ``ordered_at`` is when its node was last told to stop it; its cards are given to nobody else
+    until ``cards_until_at``.
     """
 
     node_id: str
     shard_id: str
     http_port: int
     ordered_at: float | None = None
+    gpu_indices: tuple[int, ...] = ()
+    cards_until_at: float = 0.0

@@ -1,7 +1,7 @@
 """What must hold after every pass of a trial, looked at without the code that decides.
 
-No card and no port is held twice, every engine on it is told to end before a card is given again,
-and a model that is wanted waits only where there is no room for it.
+No card and no port is held twice, every engine on it has ended before a card is given again, and a
+model that is wanted waits only where there is no room for it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Checks:
             self._look_for_room(before, decision, after)
 
     def note_doubly_held(self, times: int) -> None:
-        """Nodes were told to start on a card whose engine nobody had told to end."""
+        """Nodes were told to start on a card whose last engine had not ended."""
         if times:
             self.broken += times
             self.sentences.append(f"{times} starts on a card that another engine still holds")
@@ -113,6 +113,7 @@ def _free(cluster: Cluster) -> Mapping[str, list[str]]:
         for shard in replica.shards
         for index in shard.gpu_indices
     }
+    taken |= {(s.node_id, i) for s in cluster.strays.values() for i in s.gpu_indices}
     free: dict[str, list[str]] = defaultdict(list)
     for node_id, node in cluster.nodes.items():
         for gpu in node.facts.gpus:

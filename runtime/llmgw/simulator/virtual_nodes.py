@@ -87,7 +87,7 @@ class VirtualNodes:
         self.returned: set[str] = set()
         """Those that have begun to since somebody emptied this."""
         self.doubly_held = 0
-        """Starts on a card whose last engine was not even told to end."""
+        """Starts on a card whose last engine had not ended."""
 
     def join(self, ears: Ears, *, running: Mapping[str, Sequence[ShardSpec]]) -> None:
         """Every node registers for the first time, with what serves there already."""
@@ -193,9 +193,7 @@ class VirtualNodes:
     def _note_doubles(self, node: _Node, spec: ShardSpec) -> None:
         wanted = {*spec.gpu_indices}
         self.doubly_held += any(
-            wanted.intersection(engine.spec.gpu_indices)
-            for engine in node.engines.values()
-            if not engine.is_ending
+            wanted.intersection(engine.spec.gpu_indices) for engine in node.engines.values()
         )
 
     def _fall_silent(self, node_id: str) -> int:

@@ -12,6 +12,7 @@ from llmgw.control.reconciler.deciding import decide
 from llmgw.domain import catalog_rules
 from llmgw.domain.actions import MarkFailed, Place, Release, StopShards
 from llmgw.domain.replicas import ReplicaState, ShardState, Stray
+from llmgw.domain.snapshots import Bounds
 from tests.fakes import clusters
 from tests.fakes.clusters import NOW
 
@@ -23,8 +24,11 @@ def adopt(on, *reported, node_id="n1", models=(MODEL,), served=(), now=NOW):
         on,
         node_id=node_id,
         reported=reported,
-        catalog=catalog_rules.build(models),
-        served=served,
+        measure=adopting.Measure(
+            catalog=catalog_rules.build(models),
+            served=served,
+            release_after_s=Bounds().release_after_s,
+        ),
         now=now,
     )
 
@@ -73,8 +77,10 @@ def test_shards_of_other_nodes_are_not_touched():
 
 def test_stray_that_is_not_listed_frees_its_port_and_one_that_is_keeps_it():
     strays = [Stray(node_id="n1", shard_id=f"x-{i}.0", http_port=20000 + i) for i in (1, 2)]
-    after = adopt(nodes(strays=strays), clusters.running("x-1", http_port=20001))
-    assert set(after.cluster.strays) == {("n1", "x-1.0")}
+    after = adopt(nodes(strays=strays), clusters.running("x-1", http_port=20001, gpu_indices=(1,)))
+    (stray,) = after.cluster.strays.values()
+    assert (stray.shard_id, stray.http_port, stray.gpu_indices) == ("x-1.0", 20001, (1,))
+    assert stray.cards_until_at == NOW + Bounds().release_after_s
     assert set(after.unclaimed) == {"x-1.0"}
 
 

@@ -203,6 +203,15 @@ def test_ports_of_agents_on_one_machine_are_shared():
     assert book["n2"].replicas == 0
 
 
+def test_an_engine_that_was_told_to_end_keeps_its_cards_for_its_time():
+    stray = Stray("n1", "m-1.0", 20000, gpu_indices=(0, 2), cards_until_at=NOW + 75)
+    on = clusters.cluster(clusters.node("n1", gpus=3), clusters.node("n2", gpus=3), strays=[stray])
+    book = claims.by_node(on, now=NOW)
+    assert book["n1"].gpus == {0: "m-1", 2: "m-1"}
+    assert book["n2"].gpus == {}
+    assert claims.by_node(on, now=NOW + 75)["n1"].gpus == {}
+
+
 def test_strangers_port_is_avoided_for_its_time_only():
     on = clusters.cluster(clusters.node("n1"), blocked_ports={("n1", 20000): NOW + 600})
     assert claims.by_node(on, now=NOW)["n1"].taken_ports == {20000}

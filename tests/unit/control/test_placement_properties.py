@@ -98,7 +98,9 @@ def test_nothing_is_given_twice_and_no_promise_exceeds_a_total(seed):
             cards.update((shard.node_id, index) for index in shard.gpu_indices)
             ports.update((address, p) for p in (shard.http_port, shard.leader_port) if p)
             memory_mb[shard.node_id] += replica.memory_claim_gb * claims.MIB_PER_GB
-    ports.update((end.nodes[s.node_id].facts.mgmt_addr, s.http_port) for s in end.strays.values())
+    for stray in end.strays.values():
+        cards.update((stray.node_id, index) for index in cards_kept(stray))
+        ports[end.nodes[stray.node_id].facts.mgmt_addr, stray.http_port] += 1
     assert not [card for card, count in cards.items() if count > 1]
     assert not [port for port, count in ports.items() if count > 1]
     touched = {s.node_id for a in placed for s in a.replica.shards if a.replica.memory_claim_gb}
@@ -153,10 +155,16 @@ def works(on, model, profile, group, ports):
     return all(takes(on, model, profile, node, ports) for node in group)
 
 
+def cards_kept(stray):
+    return stray.gpu_indices if stray.cards_until_at > NOW else ()
+
+
 def takes(on, model, profile, node, ports):
     facts = node.facts
     held = [(r, s) for r in on.replicas.values() for s in r.shards if s.node_id == node.node_id]
+    strays = [s for s in on.strays.values() if s.node_id == node.node_id]
     taken_cards = {i for _, s in held for i in s.gpu_indices}
+    taken_cards |= {i for s in strays for i in cards_kept(s)}
     free = [
         g
         for g in facts.gpus

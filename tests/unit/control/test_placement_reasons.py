@@ -251,6 +251,14 @@ def test_ports_of_strays_are_not_handed_out_and_are_counted():
     assert "1 held by engines" in refused.reason
 
 
+def test_cards_of_strays_are_not_handed_out_and_whose_they_are_is_told():
+    stray = Stray("n1", "old-1.0", 20000, gpu_indices=(0,), cards_until_at=NOW + 1)
+    on = clusters.cluster(clusters.node("n1", gpus=2), strays=[stray])
+    refused = refusal(on, clusters.gpu_profile(tp=2))
+    assert refused.check == "gpus"
+    assert "1 free, 1 taken by old-1" in refused.reason
+
+
 def by(mode):
     return {"launch_modes": {"vllm": mode}} if mode else {}
 

@@ -10,8 +10,9 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from llmgw.domain import names
 from llmgw.domain.nodes import FOREIGN_MEMORY_MIB, Gpu, Node
-from llmgw.domain.replicas import Replica, Shard
+from llmgw.domain.replicas import Replica, Shard, Stray
 from llmgw.domain.snapshots import Cluster
 
 MIB_PER_GB = 1024
@@ -25,7 +26,7 @@ class Claims:
     """What one node has promised; filled by ``by_node`` and only read afterwards."""
 
     gpus: dict[int, str] = field(default_factory=dict)
-    """Replica by card index."""
+    """Replica by card index, also one that is gone but for an engine that has not ended yet."""
     memory_mb: float = 0.0
     disk_gb: float = 0.0
     """Downloads that were promised and are not seen in the node's free space yet."""
@@ -52,8 +53,8 @@ def by_node(cluster: Cluster, *, now: float) -> Mapping[str, Claims]:
             if (claims := book.get(shard.node_id)) is not None:
                 _claim(claims, replica, shard)
     for stray in cluster.strays.values():
-        if stray.http_port and stray.node_id in book:
-            book[stray.node_id].stray_ports.add(stray.http_port)
+        if (claims := book.get(stray.node_id)) is not None:
+            _claim_for_stray(claims, stray, now=now)
     for (node_id, port), until_at in cluster.blocked_ports.items():
         if until_at > now and node_id in book:
             book[node_id].blocked_ports.add(port)
@@ -100,6 +101,14 @@ def _share_ports_of_one_address(nodes: Mapping[str, Node], book: Mapping[str, Cl
             claims.ports = together[0].ports
             claims.stray_ports = together[0].stray_ports
             claims.blocked_ports = together[0].blocked_ports
+
+
+def _claim_for_stray(claims: Claims, stray: Stray, *, now: float) -> None:
+    """An engine that was told to end has its time for that, as one of a replica has."""
+    if stray.http_port:
+        claims.stray_ports.add(stray.http_port)
+    for index in stray.gpu_indices if now < stray.cards_until_at else ():
+        claims.gpus.setdefault(index, names.replica_of(stray.shard_id))
 
 
 def _claim(claims: Claims, replica: Replica, shard: Shard) -> None:

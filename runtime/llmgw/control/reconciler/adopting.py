@@ -26,17 +26,29 @@ class Adoption:
     ended: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What a registration is measured by.
+
+    ``served`` are replicas that were published before we started. What nobody claims has
+    ``release_after_s`` to end before its cards are given to others.
+    """
+
+    catalog: Catalog
+    served: Collection[str]
+    release_after_s: float
+
+
 def adopt(
     cluster: Cluster,
     *,
     node_id: str,
     reported: Sequence[RunningShard],
-    catalog: Catalog,
-    served: Collection[str],
+    measure: Measure,
     now: float,
 ) -> Adoption:
-    """Take in what a node lists; ``served`` are replicas that were published before we started."""
-    taking = _Taking(cluster, node_id=node_id, catalog=catalog, served=served, now=now)
+    """Take in what a node lists."""
+    taking = _Taking(cluster, node_id=node_id, measure=measure, now=now)
     live = [shard for shard in reported if not shard.state.is_final]
     taking.let_go({shard.shard_id for shard in live})
     by_replica: dict[str, list[RunningShard]] = {}
@@ -56,29 +68,31 @@ class _Taking:
         cluster: Cluster,
         *,
         node_id: str,
-        catalog: Catalog,
-        served: Collection[str],
+        measure: Measure,
         now: float,
     ) -> None:
         self._cluster = cluster
         self._node_id = node_id
-        self._catalog = catalog
-        self._served = served
+        self._catalog = measure.catalog
+        self._served = measure.served
+        self._cards_until_at = now + measure.release_after_s
         self._now = now
         self._unclaimed: dict[str, str] = {}
-        self._ports: dict[str, int] = {}
+        self._disowned: list[RunningShard] = []
         self._adopted: list[str] = []
         self._ended: list[str] = []
 
     def outcome(self) -> Adoption:
         strays = dict(self._cluster.strays)
-        for shard_id in self._unclaimed:
-            strays[self._node_id, shard_id] = Stray(
+        for shard in self._disowned:
+            strays[self._node_id, shard.shard_id] = Stray(
                 node_id=self._node_id,
-                shard_id=shard_id,
-                http_port=self._ports.get(shard_id, 0),
+                shard_id=shard.shard_id,
+                http_port=shard.http_port,
                 # The order to stop goes out with the answer to the registration.
                 ordered_at=self._now,
+                gpu_indices=shard.gpu_indices,
+                cards_until_at=self._cards_until_at,
             )
         return Adoption(
             cluster=replace(self._cluster, strays=strays),
@@ -274,7 +288,7 @@ class _Taking:
     def _disown(self, shards: Sequence[RunningShard], why: str) -> None:
         for shard in shards:
             self._unclaimed[shard.shard_id] = why
-            self._ports[shard.shard_id] = shard.http_port
+            self._disowned.append(shard)
 
     def _put(self, replica: Replica) -> None:
         replicas = {**self._cluster.replicas, replica.replica_id: replica}

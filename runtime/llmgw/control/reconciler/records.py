@@ -107,8 +107,11 @@ class Records:
             replace(self.cluster, nodes=nodes),
             node_id=facts.node_id,
             reported=running,
-            catalog=self._catalog.current(),
-            served=self._served,
+            measure=adopting.Measure(
+                catalog=self._catalog.current(),
+                served=self._served,
+                release_after_s=self._bounds.release_after_s,
+            ),
             now=now,
         )
         self.cluster = adoption.cluster
