@@ -7,7 +7,7 @@ An organisation has teams, a team has projects, a project has keys; nothing is d
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Scope = Literal["org", "team", "project", "key"]
@@ -108,7 +108,7 @@ def compose(levels: Sequence[Level]) -> Composed:
     return Composed(
         rpm=_tightest((one.rpm, one) for one in levels),
         tpm=_tightest((one.tpm, one) for one in levels),
-        budget=_tightest((one.budget, one) for one in levels),
+        budget=_tightest_budget(levels),
         concurrency=_tightest((one.concurrency, one) for one in levels),
         models=frozenset.intersection(*lists) if lists else None,
     )
@@ -119,5 +119,11 @@ def _tightest(found: Iterable[tuple[int | None, Level]]) -> Tightest | None:
     tightest: Tightest | None = None
     for limit, level in found:
         if limit is not None and (tightest is None or limit < tightest.limit):
-            tightest = Tightest(limit, counter=level.counter, period=level.period)
+            tightest = Tightest(limit, counter=level.counter)
     return tightest
+
+
+def _tightest_budget(levels: Sequence[Level]) -> Tightest | None:
+    found = _tightest((one.budget, one) for one in levels)
+    period = next((one.period for one in levels if found and one.counter == found.counter), None)
+    return replace(found, period=period) if found and period else None

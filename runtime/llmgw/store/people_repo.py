@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from llmgw.domain import people
 from llmgw.domain.people import User, UserState
 from llmgw.domain.stored import AuditEntry
-from llmgw.errors import Conflict, IllegalTransition, Invalid, Unknown
+from llmgw.errors import Conflict, EmailTaken, IllegalTransition, Invalid, Unknown
 from llmgw.store import audit_repo, people_rows, upserting
 from llmgw.store.database import Database
 from llmgw.store.tables import projects, sessions, users
@@ -28,7 +28,7 @@ class PeopleRepo:
         self._database = database
 
     async def add(self, user: User, *, entry: AuditEntry | None = None) -> None:
-        """Keep a new person; ``Conflict`` where its address, or its name elsewhere, is taken."""
+        """Keep a new person; ``EmailTaken``, or ``Conflict`` where its name elsewhere is taken."""
 
         async def work(connection: AsyncConnection) -> None:
             if user.project_id:
@@ -36,7 +36,7 @@ class PeopleRepo:
             statement = upserting.insert(connection, users).values(people_rows.row_of(user))
             added = statement.on_conflict_do_nothing().returning(users.c.user_id)
             if (await connection.execute(added)).first() is None:
-                raise Conflict(f"there is somebody with the address {user.email} already")
+                raise await _taken(connection, user)
             await audit_repo.write(connection, entry)
 
         await self._database.write(work)
@@ -164,6 +164,13 @@ async def _found(connection: AsyncConnection, user_id: str) -> User:
     if row is None:
         raise Unknown(f"there is no person {user_id}; see 'llmgw users list'")
     return people_rows.user(row)
+
+
+async def _taken(connection: AsyncConnection, user: User) -> Conflict:
+    query = select(users.c.user_id).where(users.c.email == user.email)
+    if (await connection.execute(query)).first() is None:
+        return Conflict(f"somebody else signs in as {user.subject} of {user.issuer} already")
+    return EmailTaken(f"there is somebody with the address {user.email} already")
 
 
 async def _check_project(connection: AsyncConnection, project_id: str) -> None:

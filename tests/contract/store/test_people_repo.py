@@ -9,7 +9,7 @@ import pytest
 
 from llmgw.domain.people import UserState
 from llmgw.domain.stored import AuditEntry
-from llmgw.errors import Conflict, Invalid, Unknown
+from llmgw.errors import Conflict, EmailTaken, Invalid, Unknown
 from tests.fakes.tenants import ANN, PROJECT, let_in, plant, session
 
 BOB = dataclasses.replace(ANN, user_id="u2", email="bob@example.org", name="Bob")
@@ -35,7 +35,7 @@ async def test_an_address_has_one_person_however_many_sign_up_at_once(store):
     same = [dataclasses.replace(ANN, user_id=f"u{n}") for n in range(6)]
     done = await asyncio.gather(*map(store.people.add, same), return_exceptions=True)
     assert sum(one is None for one in done) == 1
-    assert sum(isinstance(one, Conflict) for one in done) == 5
+    assert sum(isinstance(one, EmailTaken) for one in done) == 5
 
 
 async def test_a_pending_person_is_approved_into_a_project_that_there_is(store):
@@ -95,6 +95,9 @@ async def test_people_sign_in_elsewhere_by_a_name_that_is_one_persons(store):
     assert (linked.issuer, linked.subject, linked.project_id) == ("https://id", "7", "p2")
     assert await store.people.by_subject(issuer="https://id", subject="7") == linked
     assert await store.people.by_subject(issuer="https://other", subject="7") is None
+    taken = dataclasses.replace(BOB, user_id="u3", email="c@example.org", issuer="https://id")
+    with pytest.raises(Conflict, match="7 of https://id"):
+        await store.people.add(dataclasses.replace(taken, subject="7"))
     with pytest.raises(Conflict):
         await store.people.link("u2", issuer="https://id", subject="7", project_id="")
 
