@@ -124,9 +124,16 @@ class Admission:
         self._waits = {name: [0] * (len(WAIT_EDGES_S) + 1) for name in names}
         self._wait_sum_s = dict.fromkeys(names, 0.0)
 
+    def band_of(self, exchange: Exchange) -> Band:
+        """That of its key, where there is one, whatever its headers say."""
+        grant = exchange.grant
+        if grant is None:
+            return self.bands.of(exchange.headers)
+        return self.bands.named(grant.principal.band)
+
     def lets_in(self, exchange: Exchange, model_name: str, pool: Sequence[Choice]) -> bool:
         """Whether a request may send at once, as most may; else it is to ``ask``."""
-        band = self.bands.of(exchange.headers)
+        band = self.band_of(exchange)
         if not (self._is_free(self._lines.get(model_name), band) and self.has_room(pool, band)):
             return False
         self._waits[band.name][0] += 1

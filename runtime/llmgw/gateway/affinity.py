@@ -19,9 +19,6 @@ from llmgw.gateway.scores import Wish
 
 _EMBEDDINGS: Final = b"/v1/embeddings"
 
-_NO_PROJECT: Final = ""
-"""As long as requests carry no key, all of them are of one project."""
-
 _TELLING_BYTES: Final = 256
 """How much of a head orders equals: the least that tells conversations apart and soon stays."""
 
@@ -59,7 +56,7 @@ class Affinity:
             wish.key = head[:_TELLING_BYTES] or wish.key
         named = exchange.headers.get(self._session_header)
         if name := named.decode("latin-1") if named else exchange.session_hint:
-            wish.key = sessions.key_of(_NO_PROJECT, name)
+            wish.key = sessions.key_of(exchange.project, name)
             wish.session_load_factor = self._session_load_factor
         return wish
 

@@ -117,7 +117,7 @@ class Arrival:
         self._waits = _FOR_NOTHING
         self._early: EarlyAnswer | None = None
         self._hold_ends_at = 0.0
-        self.band: Band = shared.admission.bands.of(exchange.headers)
+        self.band: Band = shared.admission.band_of(exchange)
 
     def start(self) -> None:
         """See whether it can be asked, and when."""

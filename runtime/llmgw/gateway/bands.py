@@ -1,7 +1,7 @@
 """The bands of urgency: how full a pool may be for each, and how long each may wait; pure.
 
-``admission`` orders its waiters by them.  A band comes from what the operator trusts: as long as
-requests carry no key, that is a header.
+``admission`` orders its waiters by them.  A band comes from what the operator trusts: the key, and
+where requests carry none, a header.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Band:
 class Bands:
     """All bands, most urgent first, and which of them a request is of."""
 
-    __slots__ = ("_by_value", "_default", "_header", "all")
+    __slots__ = ("_by_name", "_by_value", "_default", "_header", "all")
 
     def __init__(self, settings: AdmissionSettings) -> None:
         self.all = tuple(
@@ -32,9 +32,14 @@ class Bands:
             for rank, band in enumerate(settings.bands)
         )
         by_name = {band.name: band for band in self.all}
+        self._by_name = by_name
         self._by_value = {band.name.encode(): band for band in self.all}
         self._default = by_name[settings.default_band]
         self._header = settings.band_header.lower().encode()
+
+    def named(self, name: str | None) -> Band:
+        """The band that a key is given; the default one where it has none that is ours."""
+        return self._default if name is None else self._by_name.get(name, self._default)
 
     def of(self, headers: dict[bytes, bytes]) -> Band:
         """The band that the header names; the default one where it names none of ours."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from llmgw.gateway import usage, usage_chunk
+from llmgw.gateway.charging import Charges
 from llmgw.gateway.endpoints import LiveEndpoint
 from llmgw.gateway.events import Events
 from llmgw.gateway.exchange import MODEL_PATHS, Exchange
@@ -22,7 +23,7 @@ from llmgw.gateway.trail import MOST_CANDIDATES, Considered, Step
 class Books:
     """See the module; one a worker."""
 
-    __slots__ = ("_events", "_meter", "_now", "_receipts", "fallbacks")
+    __slots__ = ("_charges", "_events", "_meter", "_now", "_receipts", "fallbacks")
 
     def __init__(
         self,
@@ -31,8 +32,10 @@ class Books:
         receipts: Receipts | None,
         events: Events | None,
         now: Callable[[], float],
+        charges: Charges | None = None,
     ) -> None:
-        """Without ``receipts`` or ``events`` none are made."""
+        """Without ``receipts``, ``events`` or ``charges`` none are made."""
+        self._charges = charges
         self._meter = meter
         self._events = events
         self._receipts = receipts
@@ -69,6 +72,8 @@ class Books:
     def sending(self, exchange: Exchange, live: LiveEndpoint) -> None:
         """An attempt begins, the first of the request or a later one."""
         exchange.engine = live.facts.engine
+        if self._charges is not None and exchange.grant is not None:
+            self._charges.sending(exchange, exchange.grant, live)
         if self._events is not None:
             if exchange.attempts == 1:
                 self._events.submitted(exchange)
@@ -111,6 +116,8 @@ class Books:
     def closed(self, exchange: Exchange) -> None:
         """A request that had been taken on has ended."""
         self._meter.inflight -= 1
+        if self._charges is not None and exchange.grant is not None:
+            self._charges.ended(exchange, exchange.grant)
         self._meter.record(exchange)
         if self._receipts is not None:
             self._receipts.keep(exchange)

@@ -34,13 +34,24 @@ class Grant:
     """See the module; ``hold`` is absent before limits were asked and after they were settled.
 
     ``prompt_tokens`` is an estimate, ``completion_tokens`` the most that was asked for;
-    ``sent_at`` is when it was first sent to an engine, in seconds since 1970, 0 before.
+    ``sent_at`` is when it was first sent to an engine, in seconds since 1970, 0 before, and
+    ``node_id`` the node that it was last sent to.
     """
 
-    __slots__ = ("completion_tokens", "hold", "principal", "prompt_tokens", "sent_at")
+    __slots__ = (
+        "completion_tokens",
+        "hold",
+        "node_id",
+        "principal",
+        "prompt_tokens",
+        "sent_at",
+        "told",
+    )
 
     def __init__(self, principal: Principal) -> None:
         self.principal = principal
         self.hold: Hold | None = None
         self.prompt_tokens = self.completion_tokens = 0
         self.sent_at = 0.0
+        self.node_id = ""
+        self.told = b""

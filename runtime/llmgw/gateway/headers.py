@@ -100,13 +100,16 @@ def answer_head(head: ResponseHead, exchange: Exchange) -> bytes:
     passed = b"" if exchange.is_http10 else head.passed
     if not passed:
         passed = _passed(head, is_http10=exchange.is_http10)
+    ours = _CLOSE if exchange.closes else b""
+    if exchange.grant is not None:
+        ours += exchange.grant.told
     return _ANSWER_HEAD % (
         passed,
         exchange.request_key,
         exchange.model_name.encode(),
         exchange.attempts,
         (exchange.first_sent_at - exchange.started_at) * 1000,
-        _CLOSE if exchange.closes else b"",
+        ours,
     )
 
 
@@ -147,6 +150,7 @@ def own_answer(answer: Answer, exchange: Exchange) -> bytes:
         b"x-request-id: %b\r\n" % exchange.request_key,
         *(b"%b: %b\r\n" % field for field in answer.fields),
         _way(exchange) if exchange.model_name else b"",
+        b"" if exchange.grant is None else exchange.grant.told,
         _CLOSE if exchange.closes else b"",
         b"\r\n",
         b"" if exchange.method == b"HEAD" else answer.body,

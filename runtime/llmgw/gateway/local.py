@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from llmgw.domain.names import REQUEST_ID
+from llmgw.domain.principals import may_use
 from llmgw.domain.routes import ModelState, RoutedModel
 from llmgw.gateway.endpoints import Registry
 from llmgw.gateway.exchange import Exchange
@@ -96,16 +97,18 @@ class LocalRoutes:
         named = exchange.path[len(_RECEIPTS) :].decode(errors="replace")
         return named if REQUEST_ID.fullmatch(named) else None
 
-    def _models(self, exchange: Exchange) -> Answer:  # noqa: ARG002 - the same for everybody
+    def _models(self, exchange: Exchange) -> Answer:
         table = self._routes.current()
-        entries = [self._entry(table.models[name]) for name in sorted(table.models)]
+        models = [table.models[name] for name in sorted(table.models)]
+        entries = [self._entry(model) for model in models if _may_see(exchange, model)]
         listed = [entry for entry in entries if entry is not None]
         return Answer(200, orjson.dumps({"object": "list", "data": listed}))
 
     def _model(self, exchange: Exchange) -> Answer | Refusal:
         name = exchange.path[len(_MODELS) + 1 :].decode(errors="replace")
         model = self._routes.current().resolve(name)
-        entry = None if model is None else self._entry(model)
+        is_theirs = model is not None and _may_see(exchange, model)
+        entry = self._entry(model) if model is not None and is_theirs else None
         if entry is None:
             return Refusal(Code.MODEL_NOT_FOUND)
         return Answer(200, orjson.dumps(entry))
@@ -148,6 +151,12 @@ class LocalRoutes:
             "table_age_s": readiness.table_age_s,
         }
         return Answer(200 if readiness.is_ready else 503, orjson.dumps(body))
+
+
+def _may_see(exchange: Exchange, model: RoutedModel) -> bool:
+    """Whether its key may use the model; without keys everybody may."""
+    grant = exchange.grant
+    return grant is None or may_use(grant.principal, model.name, model.aliases)
 
 
 def other_method(exchange: Exchange, *, allowed: tuple[bytes, ...]) -> Answer | Refusal:

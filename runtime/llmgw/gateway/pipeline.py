@@ -1,21 +1,24 @@
 """Take one request from its path to its engine: one function a concern, in order.
 
 ``connection`` gives each whole request to ``serve``.  Identify, find the route, describe the body
-(parsed once), resolve the model; the first failure answers.  ``arrival`` goes on from there, and
-the account is settled whatever happens.
+(parsed once), resolve the model, and where keys are asked for hold what it may use; the first
+failure answers.  ``arrival`` goes on from there, and the account is settled whatever happens.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from llmgw.domain.principals import Principal
 from llmgw.domain.routes import RouteTable
-from llmgw.gateway import arrival, usage_chunk
+from llmgw.gateway import arrival, identifying, permitting, usage_chunk
 from llmgw.gateway.describing import describe
 from llmgw.gateway.exchange import MODEL_PATHS, STREAM_PATHS, Exchange, State
+from llmgw.gateway.grants import Grant
+from llmgw.gateway.identifying import OPEN_PATHS, Identification
 from llmgw.gateway.inquiry import Inquiry
 from llmgw.gateway.local import LocalRoutes, other_method
-from llmgw.gateway.ports import Client, Siblings
+from llmgw.gateway.ports import Client, KeyLookup, Siblings
 from llmgw.gateway.replies import Answer, Code, Refusal
 from llmgw.gateway.surroundings import Surroundings
 
@@ -30,10 +33,16 @@ class Pipeline:
     """
 
     def __init__(
-        self, *, local: LocalRoutes, surroundings: Surroundings, siblings: Siblings | None = None
+        self,
+        *,
+        local: LocalRoutes,
+        surroundings: Surroundings,
+        siblings: Siblings | None = None,
+        keys: KeyLookup | None = None,
     ) -> None:
-        """Without ``siblings`` this worker is alone."""
+        """Without ``siblings`` this worker is alone; without ``keys`` nobody is asked for one."""
         self.table = RouteTable()
+        self._keys = keys
         self._siblings = siblings
         self._local = local
         self._surroundings = surroundings
@@ -41,6 +50,36 @@ class Pipeline:
     def serve(self, client: Client, exchange: Exchange) -> None:
         """See ``ports.Service``."""
         exchange.identify(self._surroundings.new_id)
+        if self._keys is None or exchange.path in OPEN_PATHS:
+            self._go(client, exchange)
+        else:
+            self._identify(client, exchange, self._keys)
+
+    def _identify(self, client: Client, exchange: Exchange, keys: KeyLookup) -> None:
+        """Go on as soon as it is known whose request it is."""
+        token = identifying.token_of(exchange.headers)
+        if isinstance(token, Refusal):
+            self._answer(client, exchange, token)
+            return
+        principal = keys.known(token)
+        if principal is not None:
+            self._go_as(client, exchange, principal)
+            return
+        Identification(
+            client,
+            exchange,
+            keys=keys,
+            go=self._go_as,
+            finish=self._answer,
+            leave=self._left,
+        ).start(token, tasks=self._surroundings.tasks)
+
+    def _go_as(self, client: Client, exchange: Exchange, principal: Principal) -> None:
+        exchange.grant = Grant(principal)
+        exchange.project = principal.project_id
+        self._go(client, exchange)
+
+    def _go(self, client: Client, exchange: Exchange) -> None:
         if exchange.path not in MODEL_PATHS:
             self._answer_locally(client, exchange)
         elif exchange.method != b"POST":
@@ -92,6 +131,12 @@ class Pipeline:
                 exchange.usage_asking = usage_chunk.asking(described.stream_options)
         if described.user is not None or described.prompt_cache_key is not None:
             exchange.session_hint = described.session_hint
+        if exchange.grant is not None:
+            permitted = permitting.permit(exchange, exchange.grant, model, self._surroundings)
+            if isinstance(permitted, Refusal):
+                self._answer(client, exchange, permitted)
+                return
+            model = permitted
         arrival.begin(client, exchange, model, self._surroundings)
 
     def _answer(self, client: Client, exchange: Exchange, answer: Answer | Refusal) -> None:

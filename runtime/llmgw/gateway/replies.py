@@ -31,6 +31,13 @@ class Code(enum.StrEnum):
     EXPECTATION_FAILED = "expectation_failed"
     HEADERS_TOO_LARGE = "headers_too_large"
     OVERLOADED = "overloaded"
+    INVALID_API_KEY = "invalid_api_key"
+    MODEL_NOT_ALLOWED = "model_not_allowed"
+    REQUESTS_PER_MINUTE = "requests_per_minute"
+    TOKENS_PER_MINUTE = "tokens_per_minute"
+    CONCURRENT_REQUESTS = "concurrent_requests"
+    BUDGET_EXHAUSTED = "budget_exhausted"
+    AUTH_UNAVAILABLE = "auth_unavailable"
     INTERNAL = "internal"
     UPSTREAM_UNREACHABLE = "upstream_unreachable"
     UPSTREAM_AUTH_FAILED = "upstream_auth_failed"
@@ -57,6 +64,7 @@ class _Row:
 _INVALID = "invalid_request_error"
 _UPSTREAM = "upstream_error"
 _UNAVAILABLE = "unavailable_error"
+_LIMITED = "rate_limit_error"
 
 _ROWS = {
     Code.MALFORMED_REQUEST: _Row(400, _INVALID, "The request is not valid HTTP/1.1."),
@@ -81,9 +89,20 @@ _ROWS = {
     Code.HEADERS_TOO_LARGE: _Row(
         431, _INVALID, "The head of the request is larger than this gateway accepts."
     ),
-    Code.OVERLOADED: _Row(
-        429, "rate_limit_error", "The engines of this model are busy; try again later."
+    Code.INVALID_API_KEY: _Row(
+        401, "authentication_error", "The API key is unknown, revoked or past its time."
     ),
+    Code.MODEL_NOT_ALLOWED: _Row(
+        403, "permission_error", "Your key may not use this model: GET /v1/models lists yours."
+    ),
+    Code.REQUESTS_PER_MINUTE: _Row(429, _LIMITED, "Too many requests in a minute."),
+    Code.TOKENS_PER_MINUTE: _Row(429, _LIMITED, "Too many tokens in a minute."),
+    Code.CONCURRENT_REQUESTS: _Row(429, _LIMITED, "Too many requests at the same time."),
+    Code.BUDGET_EXHAUSTED: _Row(429, "insufficient_quota", "The budget is spent."),
+    Code.AUTH_UNAVAILABLE: _Row(
+        503, _UNAVAILABLE, "Whose this key is cannot be found out now; try again soon."
+    ),
+    Code.OVERLOADED: _Row(429, _LIMITED, "The engines of this model are busy; try again later."),
     Code.INTERNAL: _Row(500, "server_error", "The gateway failed; its log tells why."),
     Code.UPSTREAM_UNREACHABLE: _Row(
         502, _UPSTREAM, "No engine could be reached that answers for this model."
@@ -161,6 +180,8 @@ class Refusal:
             yield b"retry-after", b"%d" % self.retry_after_s
         if self.allow:
             yield b"allow", self.allow.encode()
+        if self.status == 401:
+            yield b"www-authenticate", b"Bearer"
 
 
 def truncation_event(request_id: str, code: Code = Code.STREAM_TRUNCATED) -> bytes:

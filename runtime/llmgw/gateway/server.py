@@ -24,6 +24,7 @@ from llmgw.gateway.affinity import Affinity
 from llmgw.gateway.board import LoadBoard
 from llmgw.gateway.books import Books
 from llmgw.gateway.breaker import BreakerRules
+from llmgw.gateway.charging import Charges
 from llmgw.gateway.connection import ClientConnection
 from llmgw.gateway.costs import CostRules
 from llmgw.gateway.crowding import Crowd, Guest
@@ -37,7 +38,7 @@ from llmgw.gateway.metering import Meter
 from llmgw.gateway.outgoing import Outgoing
 from llmgw.gateway.pipeline import Pipeline
 from llmgw.gateway.pool import Shared
-from llmgw.gateway.ports import LoadRequests, RouteSource, Siblings
+from llmgw.gateway.ports import KeyLookup, LimitGate, LoadRequests, RouteSource, Siblings, UsageSink
 from llmgw.gateway.receipts import LEAST_BYTES, Receipts
 from llmgw.gateway.reception import Reception
 from llmgw.gateway.request_log import RequestLog
@@ -71,16 +72,32 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Access:
+    """Whose keys let requests in, and what is held and charged for them.
+
+    ``look`` is called a few times a second.
+    """
+
+    keys: KeyLookup
+    gate: LimitGate
+    sink: UsageSink
+    look: Callable[[], None]
+    default_tokens: int = 1024
+
+
+@dataclass(frozen=True, slots=True)
 class Doors:
     """How requests get in; without ``load_requests`` no model is loaded because it is asked for.
 
-    Without ``most_files`` as many may come as the system lets this process have open.
+    Without ``most_files`` as many may come as the system lets this process have open; without
+    ``access`` nobody is asked for a key.
     """
 
     admission: AdmissionSettings = field(default_factory=AdmissionSettings)
     on_demand: OnDemandSettings = field(default_factory=OnDemandSettings)
     load_requests: LoadRequests | None = None
     most_files: int = 0
+    access: Access | None = None
 
 
 class Gateway:
@@ -120,6 +137,8 @@ class Gateway:
         self._meter = Meter(write=request_log.add if request_log is not None else None)
         self._receipts = _receipts(settings, self._clock)
         self._event_stream = EventStream.of_file(settings.events_file, clock=self._clock)
+        self._access = doors.access
+        self._charges = self._make_charges()
         self._books = self._make_books()
         self._admission = Admission(doors.admission, now=self._clock.monotonic)
         self._loads = Loads(doors.on_demand, doors.load_requests)
@@ -254,6 +273,18 @@ class Gateway:
             receipts=self._receipts,
             events=self._event_stream.events if self._event_stream is not None else None,
             now=self._clock.monotonic,
+            charges=self._charges,
+        )
+
+    def _make_charges(self) -> Charges | None:
+        access = self._access
+        if access is None:
+            return None
+        return Charges(
+            access.gate,
+            sink=access.sink,
+            default_tokens=access.default_tokens,
+            wall=self._clock.wall,
         )
 
     def _make_reception(self, settings: RouterSettings) -> Reception:
@@ -279,6 +310,7 @@ class Gateway:
                 receipt=self.receipt,
             ),
             siblings=self._place.siblings,
+            keys=self._access.keys if self._access is not None else None,
             surroundings=Surroundings(
                 settings=settings.dispatch,
                 registry=self._registry,
@@ -294,6 +326,7 @@ class Gateway:
                 new_id=self._new_id,
                 tasks=self._tasks,
                 draw=random.random,
+                charges=self._charges,
             ),
         )
 
@@ -335,6 +368,8 @@ class Gateway:
                 if connection.due_at <= now or connection.is_paused:
                     self._guarded(connection, functools.partial(connection.look, now))
             self._read_board(now)
+            if self._access is not None:
+                self._access.look()
             if self._request_log is not None:
                 self._request_log.flush()
             if self._event_stream is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from llmgw.domain.principals import may_use
 from llmgw.domain.routes import RoutedModel
 from llmgw.gateway import estimating, picking, refusing
 from llmgw.gateway.bands import Band
@@ -62,9 +63,21 @@ def fallback_of(
         if objection(exchange, other, checks_capabilities=shared.checks_capabilities) is not None:
             continue
         able = picking.eligible(registry.owners.get(name, ()), tried=(), now=now, wish=wish)
-        if able and (band is None or shared.admission.has_room(able, band)):
+        if (
+            able
+            and (band is None or shared.admission.has_room(able, band))
+            and _may_be_charged(exchange, other, shared)
+        ):
             return Fallback(other, able)
     return None
+
+
+def _may_be_charged(exchange: Exchange, other: RoutedModel, shared: Surroundings) -> bool:
+    """Whether its key allows this model, and has money for it; then that is held from now on."""
+    grant, charges = exchange.grant, shared.charges
+    if grant is None or charges is None:
+        return True
+    return may_use(grant.principal, other.name, other.aliases) and charges.move(grant, other)
 
 
 def fall_back(exchange: Exchange, to: RoutedModel, *, reason: str, shared: Surroundings) -> Wish:

@@ -12,6 +12,7 @@ from llmgw.config.carrying import DispatchSettings
 from llmgw.gateway.admission import Admission
 from llmgw.gateway.affinity import Affinity
 from llmgw.gateway.books import Books
+from llmgw.gateway.charging import Charges
 from llmgw.gateway.endpoints import Registry
 from llmgw.gateway.holding import Loads
 from llmgw.gateway.silence import Patience
@@ -23,6 +24,7 @@ class Surroundings:
     """See the module; ``draw`` gives random figures in [0, 1).
 
     ``epoch_at`` is the second since 1970 at which the clock of ``now`` began.
+    Without ``charges`` nobody is asked for a key, and nothing is limited or charged.
     """
 
     settings: DispatchSettings
@@ -39,3 +41,4 @@ class Surroundings:
     new_id: Callable[[], str]
     tasks: Tasks
     draw: Callable[[], float]
+    charges: Charges | None = None
