@@ -25,10 +25,11 @@ from typing import Any
 from llmgw.agent.engines.contract import Command, StopPlan, StopStep
 from llmgw.agent.engines.registry import Engines
 from llmgw.agent.orders import Orders
-from llmgw.agent.supervisor import adoption
+from llmgw.agent.supervisor import adoption, workdir
 from llmgw.agent.supervisor.supervisor import Supervisor
+from llmgw.agent.weights.fetch_orders import FetchOrders
 from llmgw.agent.weights.fetching import Weights
-from llmgw.config.tending import SupervisorSettings
+from llmgw.config.tending import SupervisorSettings, WeightsSettings
 from llmgw.domain.nodes import Gpu
 from llmgw.domain.replicas import LaunchProfile, ShardReport, ShardSpec, ShardState
 from llmgw.errors import Invalid
@@ -139,7 +140,14 @@ class NoCards:
 class Parts:
     """Orders over a real supervisor, and every report that they made."""
 
-    def __init__(self, folder: Path, *, driver: Any = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        driver: Any = None,
+        weights: dict[str, Any] | None = None,
+        **settings: Any,
+    ) -> None:
         self.reports: list[ShardReport] = []
         self.on_report: Callable[[ShardReport], None] = lambda report: None
         self._changed = asyncio.Event()
@@ -153,7 +161,12 @@ class Parts:
             on_report=self._reported,
             gpu_utilization=self._gpu_utilization,
         )
-        self.weights = Weights(folder=str(folder / "weights"), clock=SystemClock())
+        self.weights = Weights(
+            folder=str(folder / "weights"),
+            clock=SystemClock(),
+            settings=WeightsSettings(keep_free=0, **(weights or {})),
+            ordered=FetchOrders(self.work_dir / workdir.FETCH_ORDERS),
+        )
         self.orders = Orders(
             mgmt_addr=HOST,
             engines=Engines([driver or ScriptedDriver()]),

@@ -11,15 +11,18 @@ import functools
 import signal
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Protocol
 
 from llmgw.agent.engines import registry
 from llmgw.agent.engines.contract import Command, Engine, StopPlan, StopStep
 from llmgw.agent.engines.registry import Engines
 from llmgw.agent.ring import LogRing
+from llmgw.agent.supervisor import workdir
 from llmgw.agent.supervisor.interviewing import PROBE_TIMEOUT_S, HttpCheck
 from llmgw.agent.supervisor.shard import Handling, SupervisedShard
 from llmgw.agent.supervisor.supervisor import Supervisor
+from llmgw.agent.weights.fetch_orders import FetchOrders
 from llmgw.agent.weights.fetching import Weights
 from llmgw.config import secrets
 from llmgw.config.settings import AgentSettings
@@ -95,6 +98,7 @@ class Orders:
             elif found.shard.state is ShardState.STARTING:
                 look = functools.partial(found.shard.become_ready, budget_s=found.budget_s)
                 looks.append(self._begin(found.shard, look))
+        self._tasks.spawn("resume fetches", self._weights.resume())
         if looks:
             await asyncio.wait(looks, timeout=PROBE_TIMEOUT_S)
 
@@ -259,6 +263,7 @@ def build(
             settings=settings.weights,
             # Read at each download, so that a changed token counts at once.
             token=lambda: secrets.resolve(settings.weights.hub_token or "", environ=environ),
+            ordered=FetchOrders(Path(settings.supervisor.work_dir) / workdir.FETCH_ORDERS),
         ),
         supervisor=Supervisor(
             node_id=settings.node_id,

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 
+from llmgw.agent.supervisor import workdir
+from llmgw.agent.weights.fetch_orders import FetchOrders
+from llmgw.agent.weights.fetching import Weights
 from llmgw.domain import weights
 from llmgw.domain.fetch_status import FetchState
 from llmgw.errors import Invalid
+from llmgw.kit.clock import SystemClock
+from tests.fakes.agents import parts
 from tests.fakes.checkpoints import CHECKPOINT, hub_of, silent
 from tests.fakes.hub import Repository, serving_hub
 from tests.fakes.waiting import eventually
@@ -69,6 +75,53 @@ async def test_a_provision_that_is_cancelled_keeps_what_came(shelf_at, tmp_path)
         status = await shelf.standing("hf:org/model")
         assert status.state is FetchState.ABSENT
         assert status.done_bytes > 0
+
+
+async def test_what_was_ordered_ahead_comes_though_its_agent_restarts(tmp_path):
+    name = weights.cache_name("hf:org/model")
+    whole, orders = tmp_path / "weights" / name, tmp_path / "work" / workdir.FETCH_ORDERS
+    async with serving_hub(hub_of(CHECKPOINT)) as hub:
+        hub.store.gate.clear()
+        async with parts(tmp_path, weights={"hub_url": hub.url}) as first:
+            await first.orders.fetch_ahead("hf:org/model")
+            await eventually(lambda: hub.store.requests)
+        hub.store.gate.set()
+        assert not whole.exists()
+        async with parts(tmp_path, weights={"hub_url": hub.url}) as following:
+            await following.orders.recover()
+            await eventually(whole.exists)
+            await eventually(lambda: json.loads(orders.read_text()) == [])
+        assert orders.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("ends", ["fails", "is called off", "is damaged"])
+async def test_an_order_that_has_ended_is_not_taken_up_again(tmp_path, ends):
+    orders = tmp_path / "work" / workdir.FETCH_ORDERS
+    async with serving_hub({} if ends == "fails" else hub_of(CHECKPOINT)) as hub:
+        hub.store.gate.clear()
+        async with parts(tmp_path, weights={"hub_url": hub.url}) as first:
+            await first.orders.fetch_ahead("hf:org/model")
+            assert json.loads(orders.read_text()) == ["hf:org/model"]
+            if ends == "is called off":
+                assert first.orders.call_off("hf:org/model")
+            if ends == "fails":
+                await eventually(lambda: json.loads(orders.read_text()) == [])
+        if ends == "is damaged":
+            orders.write_text('["hf:or')
+        hub.store.gate.set()
+        async with parts(tmp_path, weights={"hub_url": hub.url}) as following:
+            await following.orders.recover()
+            await asyncio.sleep(0.1)
+            assert following.orders.fetches() == ()
+
+
+async def test_an_order_that_the_new_settings_refuse_is_dropped(tmp_path):
+    ordered = FetchOrders(tmp_path / "orders")
+    ordered.add("hf:org/model")
+    shelf = Weights(folder="", clock=SystemClock(), ordered=FetchOrders(tmp_path / "orders"))
+    await shelf.resume()
+    assert FetchOrders(tmp_path / "orders").all() == ()
+    await shelf.close()
 
 
 @pytest.mark.parametrize("source", ["/models/x.gguf", "Org/Model", "hf:org"])

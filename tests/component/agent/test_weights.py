@@ -337,7 +337,9 @@ async def test_a_download_goes_on_where_a_killed_process_left_it(tmp_path, shelf
 
 
 async def test_a_stalled_other_process_is_named(tmp_path):
-    shelf = Weights(folder=str(tmp_path / "cache"), clock=SystemClock(), stall_s=0.1)
+    shelf = Weights(
+        folder=str(tmp_path / "cache"), clock=SystemClock(), retries=Retries(stall_s=0.1)
+    )
     source = "http://127.0.0.1:1/tiny.gguf"
     lock = lock_of(tmp_path, source)
     lock.parent.mkdir()

@@ -73,7 +73,8 @@ def _size(child: Path, *, now: float) -> int | None:
 
 def _stale_size(part: Path, *, now: float) -> int | None:
     """The size of a part that nobody has filled for a while; nothing of one that may be filled."""
-    found = [file.lstat() for file in (part, *(_files(part) if part.is_dir() else ()))]
+    files = _files(part) if part.is_dir() else ()
+    found: list[os.stat_result] = [file.lstat() for file in (part, *files)]
     if now - max(one.st_mtime for one in found) < STALE_PART_S:
         return None
     return sum(one.st_size for one in found if stat.S_ISREG(one.st_mode))

@@ -13,6 +13,9 @@ _PREFIX, _SUFFIX = "shard-", ".json"
 UNFINISHED = ".tmp"
 """At the end of a state file's name while it is written."""
 
+FETCH_ORDERS = "fetch-orders.json"
+"""What was ordered to be fetched ahead, and has not come yet."""
+
 
 class WorkDir:
     """The open and locked folder; ``close`` lets the next agent in."""

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from llmgw.agent.discovery import storage
 from llmgw.agent.weights import flights, shelf
+from llmgw.agent.weights.fetch_orders import FetchOrders
 from llmgw.agent.weights.flights import Flight, Ground
 from llmgw.agent.weights.headroom import Headroom
 from llmgw.agent.weights.holds import Holds
@@ -43,11 +44,12 @@ class Weights:
         settings: WeightsSettings = WeightsSettings(),
         token: Callable[[], str] = str,
         retries: Retries | None = None,
-        stall_s: float = flights.STALL_S,
+        ordered: FetchOrders | None = None,
     ) -> None:
         """Downloads go to ``folder``; an empty one means that nothing may be downloaded.
 
         ``token`` gives the hub's token when it is needed, and nothing when there is none.
+        ``ordered`` is what somebody wants ahead, of an earlier agent too.
         """
         self._folder = Path(folder).absolute() if folder else None
         self._clock = clock
@@ -59,8 +61,8 @@ class Weights:
             retries=retries or Retries(),
             hub_url=settings.hub_url,
             token=token,
-            stall_s=stall_s,
         )
+        self._ordered = ordered or FetchOrders()
         self._journeys: dict[Path, Journey] = {}
         self._failed: dict[Path, FetchStatus] = {}
         self._removals: dict[Path, asyncio.Event] = {}
@@ -96,8 +98,21 @@ class Weights:
         """
         target = self._target(source)
         if not await self._is_here(target):
+            self._ordered.add(source)
             self._journey(source, target).is_provisioned = True
         return await self.standing(source)
+
+    async def resume(self) -> None:
+        """Go on with what an earlier agent was ordered to fetch and had not ended."""
+        for source in self._ordered.all():
+            try:
+                stands = await self.provision(source)
+            except LlmgwError as error:  # the settings are others by now
+                _log.warning("fetch_refused", source=weights.shown(source), reason=error.message)
+                self._ordered.drop(source)
+                continue
+            if stands.state is FetchState.PRESENT:
+                self._ordered.drop(source)
 
     async def standing(self, source: str) -> FetchStatus:
         """How one remote source stands here."""
@@ -118,6 +133,7 @@ class Weights:
     def cancel(self, source: str) -> bool:
         """No longer provision a source; whether it was. What came is kept."""
         journey = self._journeys.get(self._target(source))
+        self._ordered.drop(source)
         if journey is None or not journey.is_provisioned:
             return False
         journey.is_provisioned = False
@@ -226,6 +242,7 @@ class Weights:
             self._keep_failure(journey.target, journey.failed(error))
         finally:
             self._arrive(journey)
+        self._ordered.drop(journey.source)  # not of one that is cut off: the next agent goes on
         _log.info("fetch_ended", path=path, error=failure and failure.message)
         return failure
 

@@ -26,10 +26,6 @@ from llmgw.errors import AlreadyHeld, DeadlinePassed, Exhausted, Internal, Inval
 from llmgw.kit import logs, offloading
 from llmgw.kit.clock import Clock
 
-STALL_S = 900.0
-"""How long another process may hold a download without adding to it: comparing a large part with
-its digest takes minutes."""
-
 _CLAIM_INTERVAL_S = 0.25
 _MOST_LOSSES = 3
 _FOLDER_MODE = 0o755
@@ -49,7 +45,6 @@ class Ground:
     retries: Retries
     hub_url: str
     token: Callable[[], str] = field(repr=False)
-    stall_s: float = STALL_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +88,16 @@ class Flight:
 
     async def _held(self) -> Hold | None:
         """The right to fetch it, or nothing once another process has."""
+        stall_s = self.ground.retries.stall_s
         seen_bytes, seen_at = -1, self.ground.clock.monotonic()
         while (hold := await self._taken()) is None:
             if (done := await asyncio.to_thread(shelf.came_bytes, self.target)) != seen_bytes:
                 seen_bytes, seen_at = done, self.ground.clock.monotonic()
                 self.tell(FetchState.WAITING, done, None)
-            if self.ground.clock.monotonic() - seen_at > self.ground.stall_s:
+            if self.ground.clock.monotonic() - seen_at > stall_s:
                 raise DeadlinePassed(
                     f"another process holds {self.target}{holds.LOCK_SUFFIX} and adds nothing "
-                    f"for {self.ground.stall_s:g} s; end it, then try again"
+                    f"for {stall_s:g} s; end it, then try again"
                 )
             await asyncio.sleep(_CLAIM_INTERVAL_S)
         if not self.target.exists():

@@ -10,10 +10,14 @@ from dataclasses import dataclass, field
 from llmgw.agent.weights.http_failures import Setback
 from llmgw.kit.backoff import Backoff
 
+STALL_S = 900.0
+"""How long another process may hold a download without adding to it: comparing a large part with
+its digest takes minutes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """How often in a row nothing may come, and how long to wait in between.
+    """How often in a row nothing may come, how long to wait in between, and for whom else.
 
     A try after which more had come than ever before begins the count anew: a line that is cut a
     hundred times still brings the file.
@@ -22,6 +26,7 @@ class Retries:
     tries: int = 5
     backoff: Backoff = field(default_factory=lambda: Backoff(base_s=1.0, max_s=60.0))
     draw: Callable[[], float] = random.random
+    stall_s: float = STALL_S
 
     async def run(
         self,
