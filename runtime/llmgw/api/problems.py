@@ -114,7 +114,7 @@ async def _of_framework(request: Request, error: Exception) -> Response:
 def _from_error(error: LlmgwError, *, request_id: str) -> JSONResponse:
     problems = error.problems if isinstance(error, (SettingsInvalid, CatalogInvalid)) else ()
     return _body(
-        status=_status(error),
+        status=status_of(error),
         problem=ProblemOut(
             code=error.code,
             kind=error.kind,
@@ -127,7 +127,8 @@ def _from_error(error: LlmgwError, *, request_id: str) -> JSONResponse:
     )
 
 
-def _status(error: LlmgwError) -> HTTPStatus:
+def status_of(error: LlmgwError) -> HTTPStatus:
+    """The status of one of our errors."""
     return _STATUS_BY_CLASS.get(type(error), _STATUS_BY_KIND[error.kind])
 
 
