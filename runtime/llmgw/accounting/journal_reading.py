@@ -110,9 +110,9 @@ class JournalReader:
             self._complain()
         elif isinstance(told, Sent):
             self._running[told.number] = told
-        elif (sent := self._running.pop(told.number, None)) is not None:
-            note = journal_lines.note_of(sent, journal_id=self.journal_id)
-            rows.append(journal_lines.row_of(note, told))
+        else:
+            self._running.pop(told.number, None)
+            rows.append(journal_lines.row_of(told, journal_id=self.journal_id))
 
     def _complain(self) -> None:
         """What is cut was written once more, whole; anything else is a damaged disk."""

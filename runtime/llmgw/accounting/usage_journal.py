@@ -49,7 +49,7 @@ class UsageJournal:
         """
         self.dropped_lines = 0
         self._number = 0
-        self._running: dict[str, list[tuple[int, DispatchNote | None]]] = {}
+        self._running: dict[str, list[int]] = {}
         journal_id = ids.token(8)
         self._files = JournalFiles(folder, journal_id)
         self._slate = slate.made(slates / f"{journal_id}.slate", capacity_bytes=slate_bytes)
@@ -74,23 +74,19 @@ class UsageJournal:
     def dispatched(self, note: DispatchNote) -> None:
         """See ``gateway.ports.UsageSink``."""
         self._number = number = self._number + 1
-        is_written = self._put(journal_lines.of_note(note, number))
-        entry = (number, None if is_written else note)
-        self._running.setdefault(note.request_id, []).append(entry)
+        self._put(journal_lines.of_note(note, number))  # without it the other line is enough
+        self._running.setdefault(note.request_id, []).append(number)
 
     def ended(self, row: UsageRow) -> None:
         """See ``gateway.ports.UsageSink``."""
-        entries = self._running.get(row.request_id)
-        if entries is None:
+        numbers = self._running.get(row.request_id)
+        if numbers is None:
             _log.error("usage_of_unknown_request", request_id=row.request_id)
             return
-        number, unwritten = entries.pop()
-        if not entries:
+        number = numbers.pop()
+        if not numbers:
             del self._running[row.request_id]
-        line = journal_lines.of_row(row, number)
-        if unwritten is not None:  # there may be room now: the two are of use together
-            line = journal_lines.of_note(unwritten, number) + line
-        if not self._put(line):
+        if not self._put(journal_lines.of_row(row, number)):
             self._drop()
 
     def close(self) -> None:

@@ -1,13 +1,13 @@
 """What one request used, and what is known of it while it runs.
 
 A gateway worker makes both; the store keeps the rows. Never a word of what was asked or answered.
-Times are seconds since 1970, money is whole micro-units.
+Times are seconds since 1970, money is whole micro-units. They are tuples: a worker makes two of
+them a request, and a frozen dataclass takes four times as long to make.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from llmgw.domain.pricing import FREE, Price, cost
 
@@ -15,8 +15,7 @@ Outcome = Literal["finished", "aborted", "failed", "lost"]
 """Answered whole; left by its client; ended by a failure; ended with its worker."""
 
 
-@dataclass(frozen=True, slots=True)
-class DispatchNote:
+class DispatchNote(NamedTuple):
     """A request as it goes to an engine: what it costs at most, should nobody tell its end."""
 
     request_id: str
@@ -37,8 +36,7 @@ class DispatchNote:
     """Given by the journal: unlike a request's id, no client can choose it."""
 
 
-@dataclass(frozen=True, slots=True)
-class UsageRow:
+class UsageRow(NamedTuple):
     """One request that was sent to an engine, as it is kept and paid."""
 
     request_id: str

@@ -62,14 +62,10 @@ def test_what_has_ended_is_read_with_all_it_told(places, opened):
         journal.dispatched(note(given.request_id, user_id=given.user_id))
         journal.ended(given)
     journal.close()
-    assert [
-        {**row_of(found), "entry_id": given.entry_id}
-        for found, given in zip(read_all(places["folder"]), (one, other), strict=True)
-    ] == [row_of(one), row_of(other)]
-
-
-def row_of(one):
-    return {name: getattr(one, name) for name in one.__slots__}
+    found = read_all(places["folder"])
+    assert [told._replace(entry_id="") for told in found] == [
+        told._replace(entry_id="") for told in (one, other)
+    ]
 
 
 def test_requests_with_the_same_id_are_each_told(places, opened):
@@ -157,7 +153,6 @@ def test_what_is_lost_has_its_estimate(places, opened):
 
 def test_files_of_lines_follow_each_other_and_go_once_they_are_kept(places, opened):
     journal = opened(file_bytes=1000)
-    journal.start()
     (files,) = journal_files.all_in(places["folder"])
     reader = JournalReader(files)
     names = [f"r{number}" for number in range(40)]
@@ -218,7 +213,7 @@ def test_a_damaged_line_costs_no_other(places, opened):
     journal.close()
     (files,) = journal_files.all_in(places["folder"])
     lines = files.lines(1).read_bytes().split(b"\n")
-    lines[2] = lines[2][:20] + b"\x00" * 30 + lines[2][50:]
+    lines[3] = lines[3][:20] + b"\x00" * 30 + lines[3][50:]
     files.lines(1).write_bytes(b"\n".join(lines))
     reader = JournalReader(files)
     assert [one.request_id for one in reader.rows(99)] == ["r1", "r3"]
