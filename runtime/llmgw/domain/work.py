@@ -11,17 +11,24 @@ from dataclasses import dataclass
 LEAST_CORE_SHARE = 0.1
 """Less than this share of one core is what an engine uses while it waits."""
 
+LEAST_WANTED_SHARE = 0.5
+"""An engine at work wants a core all the time, however little of it a starved machine gives."""
+
 LEAST_GPU_PERCENT = 5
 """A card that nobody uses shows less."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShardWork:
-    """One look at a shard: what its process group has used so far, and its busiest card."""
+    """One look at a shard: what its process group has used so far, and its busiest card.
+
+    ``cpu_wait_s`` is how long its threads were ready to run and got no core.
+    """
 
     shard_id: str
     cpu_time_s: float | None = None
     gpu_utilization_percent: int | None = None
+    cpu_wait_s: float | None = None
 
 
 def has_worked(before: ShardWork | None, after: ShardWork, *, elapsed_s: float) -> bool:
@@ -32,4 +39,9 @@ def has_worked(before: ShardWork | None, after: ShardWork, *, elapsed_s: float) 
         return False
     used_s = after.cpu_time_s - before.cpu_time_s
     # Less than before: a process of the group has ended, which is a sign of life too.
-    return used_s < 0.0 or used_s >= LEAST_CORE_SHARE * elapsed_s
+    if used_s < 0.0 or used_s >= LEAST_CORE_SHARE * elapsed_s:
+        return True
+    if before.cpu_wait_s is None or after.cpu_wait_s is None:
+        return False
+    wanted_s = used_s + after.cpu_wait_s - before.cpu_wait_s
+    return wanted_s >= LEAST_WANTED_SHARE * elapsed_s

@@ -20,6 +20,7 @@ _PROC = Path("/proc")
 _LISTENING = "0A"
 _ZOMBIE = "Z"
 _PAUSED = "T"
+_NS_PER_S = 1_000_000_000
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -103,6 +104,19 @@ def entry(pid: int) -> Entry | None:
         start_ticks=int(fields[19]),
         cpu_s=sum(map(int, fields[11:15])) / _TICKS_PER_S,
     )
+
+
+def waited_s(pid: int) -> float | None:
+    """How long the living threads of a process were ready to run and got no core.
+
+    Nothing for a process that has ended, and on a kernel that does not count it.
+    """
+    waits: list[int] = []
+    with contextlib.suppress(OSError):
+        for thread in (_PROC / str(pid) / "task").iterdir():
+            with contextlib.suppress(OSError, IndexError, ValueError):
+                waits.append(int((thread / "schedstat").read_text(encoding="ascii").split()[1]))
+    return sum(waits) / _NS_PER_S if waits else None
 
 
 def running() -> Iterator[Entry]:

@@ -237,6 +237,7 @@ def _pack_work(work: ShardWork) -> pb.ShardWork:
         shard_id=work.shard_id,
         cpu_time_ms=_pack_seconds(work.cpu_time_s),
         gpu_utilization_percent=work.gpu_utilization_percent,
+        cpu_wait_ms=_pack_seconds(work.cpu_wait_s),
     )
 
 
@@ -247,6 +248,7 @@ def _unpack_work(work: pb.ShardWork) -> ShardWork:
         gpu_utilization_percent=(
             work.gpu_utilization_percent if work.HasField("gpu_utilization_percent") else None
         ),
+        cpu_wait_s=work.cpu_wait_ms / _MS_PER_S if work.HasField("cpu_wait_ms") else None,
     )
 
 

@@ -6,6 +6,8 @@ import asyncio
 import os
 import signal
 import socket
+import subprocess
+import sys
 
 import httpx
 import pytest
@@ -145,6 +147,34 @@ async def test_work_of_every_process_of_a_shard_is_told(tmp_path, children):
         [after] = await made.orders.work()
         assert work.has_worked(before, after, elapsed_s=2.0)
     assert [pid for pid in await read_pids(pids) if is_alive(pid)] == []
+
+
+@pytest.fixture
+def rivals():
+    """Two processes that take all the time that they get."""
+    words = [sys.executable, "-S", "-c", "while True: pass"]
+    started = [subprocess.Popen(words) for _ in range(2)]
+    yield [one.pid for one in started]
+    for one in started:
+        one.kill()
+        one.wait()
+
+
+async def test_an_engine_that_is_given_no_core_works_all_the_same(tmp_path, rivals):
+    pids = tmp_path / "pids"
+    [core, *_] = os.sched_getaffinity(0)
+    async with parts(tmp_path) as made:
+        flags = ("--busy-children", "1", "--pid-file", str(pids))
+        made.orders.start(spec(*flags, port=free_port()))
+        await made.until(ShardState.READY)
+        for pid in [*await read_pids(pids), *rivals]:
+            os.sched_setaffinity(pid, {core})
+        [before] = await made.orders.work()
+        await asyncio.sleep(1)
+        [after] = await made.orders.work()
+    waited_s = after.cpu_wait_s - before.cpu_wait_s
+    assert waited_s > 0.1, "others have its core"
+    assert waited_s + after.cpu_time_s - before.cpu_time_s > 0.5, "it wants one all the time"
 
 
 async def test_an_idle_shard_has_not_worked_and_an_ended_one_says_nothing(tmp_path):

@@ -7,8 +7,8 @@ import pytest
 from llmgw.domain.work import ShardWork, has_worked
 
 
-def look(*, cpu_time_s=None, gpu_utilization_percent=None):
-    return ShardWork("r.0", cpu_time_s, gpu_utilization_percent)
+def look(*, cpu_time_s=None, gpu_utilization_percent=None, cpu_wait_s=None):
+    return ShardWork("r.0", cpu_time_s, gpu_utilization_percent, cpu_wait_s)
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,21 @@ def look(*, cpu_time_s=None, gpu_utilization_percent=None):
         pytest.param(None, look(gpu_utilization_percent=5), True, id="a-card-at-work"),
         pytest.param(None, look(gpu_utilization_percent=4), False, id="a-card-at-rest"),
         pytest.param(look(), look(), False, id="nothing-known"),
+        pytest.param(
+            look(cpu_time_s=1.0, cpu_wait_s=7.0),
+            look(cpu_time_s=1.2, cpu_wait_s=9.3),
+            True,
+            id="a-core-that-it-does-not-get",
+        ),
+        pytest.param(
+            look(cpu_time_s=1.0, cpu_wait_s=7.0),
+            look(cpu_time_s=1.2, cpu_wait_s=9.2),
+            False,
+            id="a-moments-housekeeping-that-had-to-wait",
+        ),
+        pytest.param(
+            look(cpu_time_s=1.0), look(cpu_time_s=1.2, cpu_wait_s=9.2), False, id="waits-unknown"
+        ),
     ],
 )
 def test_work_is_a_tenth_of_a_core_or_a_busy_card(before, after, expected):

@@ -137,11 +137,13 @@ FACTS = st.builds(
     launch_modes=PAIRS,
     fetches=some(STATUSES),
 )
+DURATIONS_S = st.integers(0, 10**9).map(lambda duration_ms: duration_ms / 1000)
 WORK = st.builds(
     ShardWork,
     shard_id=TEXT,
-    cpu_time_s=maybe(st.integers(0, 10**9).map(lambda duration_ms: duration_ms / 1000)),
+    cpu_time_s=maybe(DURATIONS_S),
     gpu_utilization_percent=maybe(INT32),
+    cpu_wait_s=maybe(DURATIONS_S),
 )
 BEATS = st.builds(
     HeartbeatFacts,

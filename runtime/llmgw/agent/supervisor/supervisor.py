@@ -271,8 +271,11 @@ class Supervisor:
 
 def _work(shard: SupervisedShard, *, census: Census, percents: Mapping[int, int]) -> ShardWork:
     busy = [percents[index] for index in shard.spec.gpu_indices if index in percents]
+    members = shard.members(census)
+    waits = [waited for one in members if (waited := proctable.waited_s(one.pid)) is not None]
     return ShardWork(
         shard_id=shard.spec.shard_id,
-        cpu_time_s=sum(one.cpu_s for one in shard.members(census)),
+        cpu_time_s=sum(one.cpu_s for one in members),
         gpu_utilization_percent=max(busy, default=None),
+        cpu_wait_s=sum(waits) if waits else None,
     )

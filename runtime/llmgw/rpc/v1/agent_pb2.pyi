@@ -952,28 +952,36 @@ class ShardWork(_message.Message):
     SHARD_ID_FIELD_NUMBER: _builtins.int
     CPU_TIME_MS_FIELD_NUMBER: _builtins.int
     GPU_UTILIZATION_PERCENT_FIELD_NUMBER: _builtins.int
+    CPU_WAIT_MS_FIELD_NUMBER: _builtins.int
     shard_id: _builtins.str
     cpu_time_ms: _builtins.int
     """Processor time of its whole process group so far; only its growth from beat to beat means anything."""
     gpu_utilization_percent: _builtins.int
     """Of the busiest of its cards."""
+    cpu_wait_ms: _builtins.int
+    """How long its threads were ready to run and got no core, so far."""
     def __init__(
         self,
         *,
         shard_id: _builtins.str = ...,
         cpu_time_ms: _builtins.int | None = ...,
         gpu_utilization_percent: _builtins.int | None = ...,
+        cpu_wait_ms: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_cpu_time_ms", b"_cpu_time_ms", "_gpu_utilization_percent", b"_gpu_utilization_percent", "cpu_time_ms", b"cpu_time_ms", "gpu_utilization_percent", b"gpu_utilization_percent"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_cpu_time_ms", b"_cpu_time_ms", "_cpu_wait_ms", b"_cpu_wait_ms", "_gpu_utilization_percent", b"_gpu_utilization_percent", "cpu_time_ms", b"cpu_time_ms", "cpu_wait_ms", b"cpu_wait_ms", "gpu_utilization_percent", b"gpu_utilization_percent"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cpu_time_ms", b"_cpu_time_ms", "_gpu_utilization_percent", b"_gpu_utilization_percent", "cpu_time_ms", b"cpu_time_ms", "gpu_utilization_percent", b"gpu_utilization_percent", "shard_id", b"shard_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cpu_time_ms", b"_cpu_time_ms", "_cpu_wait_ms", b"_cpu_wait_ms", "_gpu_utilization_percent", b"_gpu_utilization_percent", "cpu_time_ms", b"cpu_time_ms", "cpu_wait_ms", b"cpu_wait_ms", "gpu_utilization_percent", b"gpu_utilization_percent", "shard_id", b"shard_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__cpu_time_ms: _TypeAlias = _typing.Literal["cpu_time_ms"]  # noqa: Y015
     _WhichOneofArgType__cpu_time_ms: _TypeAlias = _typing.Literal["_cpu_time_ms", b"_cpu_time_ms"]  # noqa: Y015
+    _WhichOneofReturnType__cpu_wait_ms: _TypeAlias = _typing.Literal["cpu_wait_ms"]  # noqa: Y015
+    _WhichOneofArgType__cpu_wait_ms: _TypeAlias = _typing.Literal["_cpu_wait_ms", b"_cpu_wait_ms"]  # noqa: Y015
     _WhichOneofReturnType__gpu_utilization_percent: _TypeAlias = _typing.Literal["gpu_utilization_percent"]  # noqa: Y015
     _WhichOneofArgType__gpu_utilization_percent: _TypeAlias = _typing.Literal["_gpu_utilization_percent", b"_gpu_utilization_percent"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__cpu_time_ms) -> _WhichOneofReturnType__cpu_time_ms | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__cpu_wait_ms) -> _WhichOneofReturnType__cpu_wait_ms | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__gpu_utilization_percent) -> _WhichOneofReturnType__gpu_utilization_percent | None: ...
 
