@@ -148,7 +148,9 @@ class Counter:
 
     def held(self) -> int:
         """What requests under way may cost."""
-        return self.reserved + self._of_living(_RESERVED)
+        words, base = self._words, self._peers.base
+        after_the_dead = words[base + _RESERVED] if words[base] == self._key else 0
+        return self.reserved + after_the_dead + self._of_living(_RESERVED)
 
     def under_way(self) -> int:
         """How many requests are under way."""

@@ -238,6 +238,8 @@ class Gate:
         return plan
 
     def _take(self, hold: Hold) -> None:
+        if self._board.has_news:
+            self.look()
         refusal = self._objection(hold, is_held=False)
         if refusal is not None:
             raise limits.reached(refusal)

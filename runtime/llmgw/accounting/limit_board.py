@@ -63,7 +63,12 @@ class LimitBoard:
     @property
     def has_others(self) -> bool:
         """Whether another worker may take from the same limits at the same time."""
-        return bool(self._alive)
+        return bool(self._alive or self._silent)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether rows came or went since the last look."""
+        return not self._is_private and self._words[limit_layout.GENERATION] != self._generation
 
     def learn(self, slots: dict[str, int]) -> None:
         """The server has these slots for these counters; one without a slot is absent."""
@@ -85,11 +90,9 @@ class LimitBoard:
         alive: list[int] = []
         silent: list[int] = []
         for row in range(1, min(words[limit_layout.ROWS_IN_USE], layout.rows)):
-            if row == self._row:
-                continue
-            alive_at = words[layout.row_at(row) + limit_layout.ALIVE_AT]
-            if alive_at:
-                is_silent = now - alive_at > SILENT_AFTER_S
+            if row != self._row:
+                alive_at = words[layout.row_at(row) + limit_layout.ALIVE_AT]
+                is_silent = alive_at and now - alive_at > SILENT_AFTER_S
                 (silent if is_silent else alive).append(row)
         generation = words[limit_layout.GENERATION]
         who = (tuple(alive), tuple(silent))
