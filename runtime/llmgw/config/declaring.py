@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from llmgw.config import store_address
 
@@ -65,6 +65,12 @@ def setting(
 def texts_by_name(meaning: str) -> Mapping[str, str]:
     """A field for a section of free names, empty unless written."""
     made: Mapping[str, str] = field(default_factory=dict, metadata=required(meaning))
+    return made
+
+
+def sections_by_name(meaning: str) -> Mapping[str, Any]:
+    """A field for sections of one kind under free names, empty unless written."""
+    made: Mapping[str, Any] = field(default_factory=dict, metadata=required(meaning))
     return made
 
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 PORTS = "a list of the first and the last port, such as [20000, 20999]"
 NAMES = "a section of names, each with a text"
+SECTIONS = "a section of names, each with a section"
 
 _NEAR = 0.8
 """Two slips in ten letters; what is farther off is another word, and a guess would mislead."""
@@ -37,7 +38,7 @@ def legal(hint: Any) -> str:
     if origin is tuple:
         return f"a list; each item {legal(args[0])}" if args[-1] is Ellipsis else PORTS
     if origin is not None:
-        return NAMES
+        return NAMES if args[1] is str else SECTIONS
     return section(hint) if dataclasses.is_dataclass(hint) else _PLAIN[hint]
 
 

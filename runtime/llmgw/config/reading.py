@@ -18,7 +18,7 @@ import yaml
 
 from llmgw.config import secrets, shape, store_address
 from llmgw.config.declaring import About, Form
-from llmgw.config.legality import NAMES, PORTS, given, legal, nearest, section
+from llmgw.config.legality import NAMES, PORTS, SECTIONS, given, legal, nearest, section
 from llmgw.config.shape import joined
 from llmgw.errors import CatalogInvalid, Invalid, Problem
 from llmgw.kit import addresses, units
@@ -109,7 +109,7 @@ class Reading:
         if shape.is_group(hint):
             return self._group(hint, raw, at=at)
         if origin is not None:
-            return self._texts_by_name(raw, at=at)
+            return self._by_name(args[1], raw, at=at)
         return _plain(hint, raw)
 
     def _foreign(self, hint: Any, raw: object, *, at: str) -> object:
@@ -140,11 +140,11 @@ class Reading:
         read = [self._noted(kind, item, at=f"{at}[{place}]") for place, item in enumerate(raw)]
         return tuple(value for value in read if value is not None)
 
-    def _texts_by_name(self, raw: object, *, at: str) -> Mapping[str, str]:
+    def _by_name(self, kind: Any, raw: object, *, at: str) -> Mapping[str, Any]:
         if not isinstance(raw, Mapping):
-            raise _not(raw, NAMES)
+            raise _not(raw, NAMES if kind is str else SECTIONS)
         read = {
-            _text(name): self._noted(str, v, at=joined(at, str(name))) for name, v in raw.items()
+            _text(name): self._noted(kind, v, at=joined(at, str(name))) for name, v in raw.items()
         }
         return {name: value for name, value in read.items() if value is not None}
 

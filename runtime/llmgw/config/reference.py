@@ -54,10 +54,16 @@ def _group(kind: type[Any], *, at: str) -> Iterator[str]:
     for key in keys:
         below = key.group or key.item_group
         if below is not None:
-            path = joined(at, key.name) + ("[]" if key.item_group else "")
+            path = joined(at, key.name) + _item(key)
             yield f"### `{path}`\n"
             yield f"{key.about.meaning}\n"
             yield from _group(below, at=path)
+
+
+def _item(key: Key) -> str:
+    if key.item_group is None:
+        return ""
+    return ".NAME" if key.is_by_name else "[]"
 
 
 def _row(key: Key, *, at: str) -> str:
@@ -114,7 +120,7 @@ def _kind(hint: Any) -> str:
     if origin is tuple:
         return f"list: {_kind(args[0])}" if args[-1] is Ellipsis else "first and last port"
     if origin is not None:
-        return "texts by name"
+        return "texts by name" if args[1] is str else "sections by name"
     return "section" if shape.is_group(hint) else _PLAIN[hint]
 
 

@@ -25,10 +25,12 @@ from llmgw.config.declaring import (
     StoreReference,
     Url,
     required,
+    sections_by_name,
     setting,
     texts_by_name,
 )
 from llmgw.config.entering import AdmissionSettings, OnDemandSettings
+from llmgw.config.paying import PriceSettings, UsageSettings
 from llmgw.config.tending import (
     DiscoverySettings,
     EnginesSettings,
@@ -215,6 +217,14 @@ class AuthSettings:
         900.0, "After this time passwords may be tried again.", at_least=1
     )
     oidc: OidcSettings | None = setting(None, "Login by a provider of OpenID Connect.")
+    pricing: Mapping[str, PriceSettings] = sections_by_name(
+        "What models cost, by their own names: `chat: {prompt_per_1k: 1000, completion_per_1k: "
+        "3000}`, in micro-units. One that is listed without prices is free."
+    )
+    default_price: PriceSettings = setting(
+        PriceSettings(), "What a model costs that `auth.pricing` does not list."
+    )
+    usage: UsageSettings = setting(UsageSettings(), "The account of what was used.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -28,8 +28,15 @@ class Key:
 
     @property
     def item_group(self) -> type[Any] | None:
-        """The group of each item, when the value is a list of groups of settings."""
-        return _group_in(get_args(self.hint)[0]) if get_origin(self.hint) is tuple else None
+        """The group of each item, when the value is a list of groups or has them by name."""
+        if get_origin(self.hint) is tuple:
+            return _group_in(get_args(self.hint)[0])
+        return _group_in(get_args(self.hint)[1]) if self.is_by_name else None
+
+    @property
+    def is_by_name(self) -> bool:
+        """Whether the value is a section of free names."""
+        return get_origin(self.hint) is Mapping
 
 
 def keys(kind: type[Any]) -> list[Key]:
