@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from llmgw.domain.pricing import Price, cost
-from llmgw.domain.usage import DispatchNote, UsageRow
+from llmgw.domain.usage_rows import DispatchNote, UsageRow
 
 DAY_S = 86_400
 NOON = 1_764_504_000.0

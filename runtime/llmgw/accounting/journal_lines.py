@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from llmgw.domain.pricing import Price
-from llmgw.domain.usage import DispatchNote, UsageRow
+from llmgw.domain.usage_rows import DispatchNote, UsageRow
 
 END: Final = b"\n"
 _SUM_BYTES: Final = 9

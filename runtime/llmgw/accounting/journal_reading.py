@@ -19,8 +19,8 @@ import msgspec
 from llmgw.accounting import journal_lines, slate
 from llmgw.accounting.journal_files import JournalFiles
 from llmgw.accounting.journal_lines import Sent, Unreadable
-from llmgw.domain import usage
-from llmgw.domain.usage import UsageRow
+from llmgw.domain import usage_rows
+from llmgw.domain.usage_rows import UsageRow
 from llmgw.kit import logs
 
 _PIECE_BYTES: Final = 256 * 1024
@@ -82,7 +82,7 @@ class JournalReader:
             journal_lines.note_of(sent, journal_id=self.journal_id)
             for sent in self._running.values()
         )
-        return [usage.lost(note) for note in notes]
+        return [usage_rows.lost(note) for note in notes]
 
     def mark(self) -> None:
         """All that was read is kept: remember the place, and let go of what lies before it."""

@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 from llmgw.accounting import journal_files
 from llmgw.accounting.journal_reading import JournalReader
-from llmgw.domain.usage import UsageRow
+from llmgw.domain.usage_rows import UsageRow
 from llmgw.errors import LlmgwError
 from llmgw.kit import logs
 from llmgw.kit.backoff import Backoff

@@ -17,7 +17,7 @@ from typing import Final
 
 from llmgw.accounting import journal_lines, slate
 from llmgw.accounting.journal_files import JournalFiles, Origin
-from llmgw.domain.usage import DispatchNote, UsageRow
+from llmgw.domain.usage_rows import DispatchNote, UsageRow
 from llmgw.errors import Invalid
 from llmgw.kit import ids, logs
 

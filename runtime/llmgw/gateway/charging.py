@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from llmgw.domain.routes import RoutedModel
-from llmgw.domain.usage import DispatchNote, Outcome, UsageRow
+from llmgw.domain.usage_rows import DispatchNote, Outcome, UsageRow
 from llmgw.errors import LimitReached
 from llmgw.gateway import bounding, estimating
 from llmgw.gateway.endpoints import LiveEndpoint

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 from llmgw.domain.principals import Principal
 from llmgw.domain.routes import RouteTable
-from llmgw.domain.usage import DispatchNote, UsageRow
+from llmgw.domain.usage_rows import DispatchNote, UsageRow
 from llmgw.gateway.exchange import Exchange
 from llmgw.gateway.grants import Hold
 from llmgw.gateway.replies import Answer

@@ -13,8 +13,8 @@ from sqlalchemy import Row, Table, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from llmgw.domain.pricing import Price
-from llmgw.domain.usage import UsageRow
 from llmgw.domain.usage_reports import DAY_S, HOUR_S
+from llmgw.domain.usage_rows import UsageRow
 from llmgw.store import upserting, usage_partitions
 from llmgw.store.database import Database
 from llmgw.store.tables import usage, usage_days, usage_hours

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmgw.domain import usage
+from llmgw.domain import usage_rows
 from llmgw.domain.pricing import FREE, Price, PriceTable, cost
-from llmgw.domain.usage import DispatchNote
+from llmgw.domain.usage_rows import DispatchNote
 from llmgw.errors import Invalid
 
 AMOUNTS = st.integers(min_value=0, max_value=10**9)
@@ -63,7 +63,7 @@ def test_a_table_says_whether_a_budget_can_move(table, is_priced):
 
 def test_a_lost_request_costs_its_estimated_prompt_and_is_marked():
     note = DispatchNote("r1", 7.0, "k1", "u1", "p1", "chat", 2000, 500, Price(1000, 3000), ())
-    row = usage.lost(note)
+    row = usage_rows.lost(note)
     assert (row.outcome, row.is_estimated, row.at) == ("lost", True, 7.0)
     assert (row.prompt_tokens, row.completion_tokens, row.cost_micros) == (2000, 0, 2000)
     assert row.served_model == "chat"
