@@ -26,6 +26,18 @@ class PriceSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class AccountingSettings:
+    """What is held of a budget while a request runs."""
+
+    default_completion_tokens: int = setting(
+        1024,
+        "Tokens that an answer is taken to have at most whose request does not say how many.",
+        at_least=1,
+        at_most=1_000_000,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class UsageSettings:
     """The account of what was used, in the store."""
 

@@ -30,7 +30,7 @@ from llmgw.config.declaring import (
     texts_by_name,
 )
 from llmgw.config.entering import AdmissionSettings, OnDemandSettings
-from llmgw.config.paying import PriceSettings, UsageSettings
+from llmgw.config.paying import AccountingSettings, PriceSettings, UsageSettings
 from llmgw.config.tending import (
     DiscoverySettings,
     EnginesSettings,
@@ -199,6 +199,19 @@ class AuthSettings:
         False,
         "Ask for a key with every request, and have pages on which people sign in; takes a store.",
     )
+    cache_ttl: Seconds = setting(
+        30.0,
+        "How long a gateway goes on with what it knows of a key; so long a revoked one may last.",
+        at_least=1,
+    )
+    negative_ttl: Seconds = setting(
+        5.0, "How long it remembers that nobody has a key.", at_least=0.1
+    )
+    stale_ttl: Seconds = setting(
+        86400.0,
+        "How long a key that was good stays so while the store does not answer.",
+        at_least=1,
+    )
     public_url: Url | None = setting(
         None,
         "The address under which people reach the client port, as their browsers write it; with "
@@ -303,6 +316,7 @@ class ServerSettings:
     admission: AdmissionSettings = setting(AdmissionSettings(), "Who goes first.")
     on_demand: OnDemandSettings = setting(OnDemandSettings(), "Models loaded when asked for.")
     auth: AuthSettings = setting(AuthSettings(), "The store.")
+    accounting: AccountingSettings = setting(AccountingSettings(), "What is held of budgets.")
     audit: AuditSettings = setting(AuditSettings(), "The log of acts.")
     leader: LeaderSettings = setting(LeaderSettings(), "Who leads, of several servers.")
     control: ControlSettings = setting(ControlSettings(), "The control plane.")
