@@ -5,7 +5,17 @@ from __future__ import annotations
 from llmgw.domain.principals import SCOPES, Level, Principal
 
 
-def principal(key_id="k1", *, team="t1", project="p1", org="o1", band=None, models=None, **limits):
+def principal(
+    key_id="k1",
+    *,
+    team="t1",
+    project="p1",
+    org="o1",
+    band=None,
+    models=None,
+    expires_at=None,
+    **limits,
+):
     """A key below ``org``; ``limits`` are dicts by scope, such as ``team={"rpm": 3}``."""
     ids = {"org": org, "team": team, "project": project, "key": key_id}
     for_scopes = {name.removesuffix("_limits"): value for name, value in limits.items()}
@@ -23,4 +33,5 @@ def principal(key_id="k1", *, team="t1", project="p1", org="o1", band=None, mode
         band=band,
         models=models,
         levels=levels,
+        expires_at=expires_at,
     )

@@ -7,16 +7,34 @@ Both ends are of one version (a worker of another version is replaced, not talke
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import msgspec
 
 from llmgw.config.carrying import RouterSettings
 from llmgw.config.entering import AdmissionSettings, OnDemandSettings
 from llmgw.config.settings import GatewaySettings, LogSettings
+from llmgw.domain.pricing import FREE, Price
+from llmgw.domain.principals import Principal
 from llmgw.domain.routes import RouteTable
 from llmgw.kit.metrics import Sample
+
+
+@dataclass(frozen=True, slots=True)
+class AccessSettings:
+    """How a worker asks for keys, limits and charges them."""
+
+    cache_ttl_s: float
+    negative_ttl_s: float
+    stale_ttl_s: float
+    default_tokens: int
+    usage_dir: str
+    """Where it keeps its account until it is in the store."""
+    limits_board: str
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    default_price: Price = FREE
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +46,8 @@ class WorkerSettings:
     log: LogSettings = LogSettings()
     admission: AdmissionSettings = AdmissionSettings()
     on_demand: OnDemandSettings = OnDemandSettings()
+    access: AccessSettings | None = None
+    """Absent where nobody is asked for a key."""
 
     def digest(self) -> str:
         """Sixteen hex digits that change with any setting; a worker with others is replaced."""
@@ -81,7 +101,22 @@ class Wanted(msgspec.Struct, tag="wanted", frozen=True):
     models: frozenset[str]
 
 
-Message = Hello | Configure | Routes | Serving | AskFigures | Figures | Wanted
+class AskKey(msgspec.Struct, tag="ask_key", frozen=True):
+    """From a worker: whose key has this hash?"""
+
+    key_hash: str
+
+
+class KeyAnswer(msgspec.Struct, tag="key_answer", frozen=True):
+    """To a worker: whose it is, with the slots of its counters on the limits board."""
+
+    key_hash: str
+    outcome: Literal["known", "unknown", "unavailable"]
+    principal: Principal | None = None
+    slots: dict[str, int] = {}
+
+
+Message = Hello | Configure | Routes | Serving | AskFigures | Figures | Wanted | AskKey | KeyAnswer
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Message)
@@ -100,4 +135,6 @@ def decode(body: bytes) -> Message:
 
 def subject(message: Message) -> str:
     """What a message is about: a newer one replaces one that still waits to be sent."""
+    if isinstance(message, AskKey | KeyAnswer):
+        return f"{type(message).__name__} {message.key_hash}"
     return type(message).__name__
