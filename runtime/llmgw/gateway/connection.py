@@ -146,6 +146,12 @@ class ClientConnection(Sender):
 
     # What the work under way calls
 
+    @property
+    def peer(self) -> str:
+        """See ``ports.Client``."""
+        address = self._transport.get_extra_info("peername")
+        return str(address[0]) if isinstance(address, tuple) else ""
+
     def closes_after(self, exchange: Exchange) -> bool:
         """See ``ports.Client``."""
         exchange.closes = (

@@ -46,6 +46,11 @@ class EarlyAnswer:
     # What the work under way asks and tells
 
     @property
+    def peer(self) -> str:
+        """See ``ports.Client``."""
+        return self._client.peer
+
+    @property
     def is_paused(self) -> bool:
         """See ``ports.Client``."""
         return self._client.is_paused

@@ -86,10 +86,10 @@ class BodyBudget:
 class Exchange:
     """See the module.
 
-    Names of fields are in lower case and repeated fields are joined; ``path`` is decoded once and
-    has no query; ``keeps_open`` says whether the client lets its connection outlive the answer,
-    ``closes`` that it will not; ``request_key`` is the id as it travels; ``session_hint`` is what
-    the body says of its session.
+    Names of fields are in lower case and repeated fields are joined; ``path`` is decoded once,
+    ``query`` is what follows it, not kept where the path is a model's; ``keeps_open`` says whether
+    the client lets its connection outlive the answer, ``closes`` that it will not; ``request_key``
+    is the id as it travels; ``session_hint`` is what the body says of its session.
     ``usage_asking`` says how an engine may be asked for the usage that the client did not ask for;
     ``is_usage_hidden`` that it was, and that the client must not see it; ``request_bytes`` is the
     length of the body, also when that is forgotten.
@@ -129,6 +129,7 @@ class Exchange:
         "path",
         "project",
         "prompt_tokens",
+        "query",
         "request_bytes",
         "request_id",
         "request_key",
@@ -148,7 +149,7 @@ class Exchange:
         self.started_at = started_at
         # What was asked
         self.method = b""
-        self.path = b""
+        self.path = self.query = b""
         self.headers: dict[bytes, bytes] = {}
         self.is_http10 = self.is_probe = self.closes = False
         self.keeps_open = False

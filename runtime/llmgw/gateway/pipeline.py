@@ -11,10 +11,11 @@ from typing import Final
 
 from llmgw.domain.principals import Principal
 from llmgw.domain.routes import RouteTable
-from llmgw.gateway import arrival, identifying, permitting, usage_chunk
+from llmgw.gateway import arrival, house_paths, identifying, permitting, usage_chunk
 from llmgw.gateway.describing import describe
 from llmgw.gateway.exchange import MODEL_PATHS, STREAM_PATHS, Exchange, State
 from llmgw.gateway.grants import Grant
+from llmgw.gateway.house import House
 from llmgw.gateway.identifying import OPEN_PATHS, Identification
 from llmgw.gateway.inquiry import Inquiry
 from llmgw.gateway.local import LocalRoutes, other_method
@@ -39,8 +40,13 @@ class Pipeline:
         surroundings: Surroundings,
         siblings: Siblings | None = None,
         keys: KeyLookup | None = None,
+        house: House | None = None,
     ) -> None:
-        """Without ``siblings`` this worker is alone; without ``keys`` nobody is asked for one."""
+        """Without ``siblings`` this worker is alone; without ``keys`` nobody is asked for one.
+
+        ``house`` answers for people, and for owners of keys about these.
+        """
+        self._house = house
         self.table = RouteTable()
         self._keys = keys
         self._siblings = siblings
@@ -50,10 +56,14 @@ class Pipeline:
     def serve(self, client: Client, exchange: Exchange) -> None:
         """See ``ports.Service``."""
         exchange.identify(self._surroundings.new_id)
-        if self._keys is None or exchange.path in OPEN_PATHS:
+        keys, path = self._keys, exchange.path
+        if keys is None or (path not in MODEL_PATHS and self._is_open(path)):
             self._go(client, exchange)
         else:
-            self._identify(client, exchange, self._keys)
+            self._identify(client, exchange, keys)
+
+    def _is_open(self, path: bytes) -> bool:
+        return path in OPEN_PATHS or (self._house is not None and house_paths.is_open(path))
 
     def _identify(self, client: Client, exchange: Exchange, keys: KeyLookup) -> None:
         """Go on as soon as it is known whose request it is."""
@@ -88,6 +98,10 @@ class Pipeline:
             self._run_model(client, exchange)
 
     def _answer_locally(self, client: Client, exchange: Exchange) -> None:
+        if self._house is not None and house_paths.is_of_house(exchange.path):
+            call = self._house.call(client, exchange, finish=self._answer, leave=self._over)
+            call.start(tasks=self._surroundings.tasks)
+            return
         answer, siblings = self._local.answer(exchange), self._siblings
         request_id = self._local.asked_receipt(exchange)
         if isinstance(answer, Refusal) and request_id is not None and siblings is not None:
@@ -105,6 +119,9 @@ class Pipeline:
     def _left(self, exchange: Exchange) -> None:
         """Close the account of a client that did not wait for an answer of our own."""
         exchange.state = State.CANCELLED
+        self._over(exchange)
+
+    def _over(self, exchange: Exchange) -> None:
         exchange.ended_at = self._surroundings.now()
         exchange.forget_content()
         self._surroundings.books.answered_here(exchange)

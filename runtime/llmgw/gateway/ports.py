@@ -129,6 +129,11 @@ class Client(Protocol):
         """Whether the head of its answer is out though nobody has answered yet."""
         ...
 
+    @property
+    def peer(self) -> str:
+        """From which address it comes; empty where that is not known."""
+        ...
+
     def write(self, data: bytes) -> None:
         """Bytes of an answer."""
         ...

@@ -38,6 +38,7 @@ class Code(enum.StrEnum):
     CONCURRENT_REQUESTS = "concurrent_requests"
     BUDGET_EXHAUSTED = "budget_exhausted"
     AUTH_UNAVAILABLE = "auth_unavailable"
+    HOUSE_AWAY = "house_away"
     INTERNAL = "internal"
     UPSTREAM_UNREACHABLE = "upstream_unreachable"
     UPSTREAM_AUTH_FAILED = "upstream_auth_failed"
@@ -101,6 +102,9 @@ _ROWS = {
     Code.BUDGET_EXHAUSTED: _Row(429, "insufficient_quota", "The budget is spent."),
     Code.AUTH_UNAVAILABLE: _Row(
         503, _UNAVAILABLE, "Whose this key is cannot be found out now; try again soon."
+    ),
+    Code.HOUSE_AWAY: _Row(
+        503, _UNAVAILABLE, "The control plane does not answer now; models are served on."
     ),
     Code.OVERLOADED: _Row(429, _LIMITED, "The engines of this model are busy; try again later."),
     Code.INTERNAL: _Row(500, "server_error", "The gateway failed; its log tells why."),

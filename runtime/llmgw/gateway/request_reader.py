@@ -131,6 +131,8 @@ class RequestReader:
             self._refuse(Code.MALFORMED_REQUEST)
         else:
             exchange.path = path
+            if path is not target:
+                exchange.query = target.partition(b"?")[2]
         self._judge_fields(exchange, exchange.headers)
 
     def on_body(self, piece: bytes) -> None:

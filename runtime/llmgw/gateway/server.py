@@ -33,6 +33,7 @@ from llmgw.gateway.endpoints import Registry
 from llmgw.gateway.event_stream import EventStream
 from llmgw.gateway.exchange import BodyBudget
 from llmgw.gateway.holding import Loads
+from llmgw.gateway.house import House
 from llmgw.gateway.local import LocalRoutes, Readiness
 from llmgw.gateway.metering import Meter
 from llmgw.gateway.outgoing import Outgoing
@@ -90,7 +91,7 @@ class Doors:
     """How requests get in; without ``load_requests`` no model is loaded because it is asked for.
 
     Without ``most_files`` as many may come as the system lets this process have open; without
-    ``access`` nobody is asked for a key.
+    ``access`` nobody is asked for a key; without ``house`` nobody here answers for people.
     """
 
     admission: AdmissionSettings = field(default_factory=AdmissionSettings)
@@ -98,6 +99,7 @@ class Doors:
     load_requests: LoadRequests | None = None
     most_files: int = 0
     access: Access | None = None
+    house: House | None = None
 
 
 class Gateway:
@@ -138,6 +140,7 @@ class Gateway:
         self._receipts = _receipts(settings, self._clock)
         self._event_stream = EventStream.of_file(settings.events_file, clock=self._clock)
         self._access = doors.access
+        self._house = doors.house
         self._charges = self._make_charges()
         self._books = self._make_books()
         self._admission = Admission(doors.admission, now=self._clock.monotonic)
@@ -310,6 +313,7 @@ class Gateway:
                 receipt=self.receipt,
             ),
             siblings=self._place.siblings,
+            house=self._house,
             keys=self._access.keys if self._access is not None else None,
             surroundings=Surroundings(
                 settings=settings.dispatch,
