@@ -27,8 +27,12 @@ from llmgw.kit import logs
 _log = logs.get(__name__)
 
 _TAIL_BYTES: Final = 2048
+_TAIL_WITHOUT_USAGE_BYTES: Final = 1024
+"""Where usage is read elsewhere, the end of a stream says only that it is one."""
+
 _SMALL_BYTES: Final = 64
-"""Shorter pieces of the tail are joined: many would weigh more than what they say."""
+_JOINED_BYTES: Final = 256
+"""Short pieces of the tail are joined up to so many: many would weigh more than what they say."""
 
 _END_OF_ONE: Final = b"\n\n\r\n"
 _AFTER_SIZE: Final = 6
@@ -70,12 +74,11 @@ class Relay(BodyReceiver):
         "_connection",
         "_is_events",
         "_is_raw",
+        "_least_tail_bytes",
         "_manner",
-        "_most_tail_bytes",
         "_on_end",
         "_passage",
         "_tail",
-        "_tail_before",
         "_tail_bytes",
         "body_bytes",
         "events",
@@ -100,11 +103,10 @@ class Relay(BodyReceiver):
         self._is_raw = type(passage) is AsItCame and not framing.has_surplus
         self._begin = b""
         self._tail = [b""]  # what came last
-        self._tail_before: list[bytes] = []  # and before it
-        self._tail_bytes = 0  # of what came last, at most so many; both together at least that
-        self._most_tail_bytes = _TAIL_BYTES if manner.is_events else usage.TAIL_BYTES
+        self._tail_bytes = 0
+        self._least_tail_bytes = _tail_bytes_of(manner)  # what is more than needed for so many goes
         self.events = 0
-        self.body_bytes = 0  # of a body that is no stream of events, framing included
+        self.body_bytes = 0  # framing included
 
     def with_held(self, head: bytes, data: bytes) -> bytes:
         """The head with what came before the first bytes of the body, as the client gets it."""
@@ -190,13 +192,13 @@ class Relay(BodyReceiver):
         return self._is_events and _DONE.search(self._end_of_text()) is None
 
     @property
-    def mark(self) -> object:
-        """Another object whenever bytes have come."""
-        return self._tail[-1]
+    def mark(self) -> int:
+        """Another number whenever bytes have come."""
+        return self.body_bytes
 
-    def has_brought(self, *, mark: object, events: int) -> bool:
+    def has_brought(self, *, mark: int, events: int) -> bool:
         """Whether anything but comments came since ``mark`` and ``events`` were as given."""
-        if self._tail[-1] is mark:
+        if self.body_bytes == mark:
             return False
         count = self.events - events
         if not self._is_events or count > _MOST_COMMENTS:
@@ -223,7 +225,6 @@ class Relay(BodyReceiver):
             return
         if not self.body_bytes:
             self._begin = data[: usage.HEAD_BYTES]
-        self.body_bytes += len(data)
         self._remember(data)
 
     def _follow(self, data: bytes) -> None:
@@ -237,17 +238,18 @@ class Relay(BodyReceiver):
         self._remember(data)
 
     def _remember(self, data: bytes) -> None:
-        """Keep it as part of the tail; pieces are not copied as long as they are as they came."""
-        most_bytes = self._most_tail_bytes
-        if len(data) > most_bytes:
-            data = data[-most_bytes:]
-        if self._tail_bytes + len(data) > most_bytes:
-            self._tail_before, self._tail, self._tail_bytes = self._tail, [data], 0
-        elif len(data) < _SMALL_BYTES:
-            self._tail[-1] += data
+        """Keep it at the end of the tail; pieces are not copied while they are as they came."""
+        tail, least_bytes = self._tail, self._least_tail_bytes
+        self.body_bytes += len(data)
+        if len(data) > least_bytes:
+            data = data[-least_bytes:]
+        if len(data) < _SMALL_BYTES and len(tail[-1]) < _JOINED_BYTES:
+            tail[-1] += data
         else:
-            self._tail.append(data)
+            tail.append(data)
         self._tail_bytes += len(data)
+        while self._tail_bytes - len(tail[0]) >= least_bytes:
+            self._tail_bytes -= len(tail.pop(0))
 
     def _has_said_end(self) -> bool:
         """Whether the stream ended by its own word: ``[DONE]`` or a reason why it finished."""
@@ -255,7 +257,7 @@ class Relay(BodyReceiver):
 
     def _end_of_text(self) -> bytes:
         """The end of the payload, without the borders of chunks."""
-        return _CHUNK_BORDER.sub(b"", b"\r\n" + b"".join(self._tail_before + self._tail))
+        return _CHUNK_BORDER.sub(b"", b"\r\n" + b"".join(self._tail))
 
     def _break(self, last_words: bytes, cut: Cut) -> None:
         if last_words:
@@ -266,6 +268,13 @@ class Relay(BodyReceiver):
     def _end(self) -> None:
         self._on_end(None)
         self._client.finish()
+
+
+def _tail_bytes_of(manner: Manner) -> int:
+    """How much of the end of an answer is kept."""
+    if not manner.is_events:
+        return usage.TAIL_BYTES
+    return _TAIL_WITHOUT_USAGE_BYTES if manner.hides_usage else _TAIL_BYTES
 
 
 def _passage(framing: Framing, manner: Manner) -> Passage:

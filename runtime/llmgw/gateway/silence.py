@@ -68,11 +68,11 @@ class Talking(Protocol):
     events: int
 
     @property
-    def mark(self) -> object:
-        """Another object whenever bytes have come."""
+    def mark(self) -> int:
+        """Another number whenever bytes have come."""
         ...
 
-    def has_brought(self, *, mark: object, events: int) -> bool:
+    def has_brought(self, *, mark: int, events: int) -> bool:
         """Whether anything but comments came since then."""
         ...
 
@@ -86,7 +86,7 @@ class Silence:
         self._suspect_s = patience.suspect_s
         self._hard_s = patience.hard_of(profile)
         self._since = begun_at
-        self._mark: object = None
+        self._mark = -1
         self._events = 0
 
     def look(self, answer: Talking, *, now: float, is_excused: bool, is_stuck: bool) -> Cut | None:

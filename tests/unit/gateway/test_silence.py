@@ -16,14 +16,14 @@ class Answer:
 
     def __init__(self):
         self.events = 0
-        self.mark = object()
+        self.mark = 0
 
     def bring(self):
-        self.mark = object()
+        self.mark += 1
         self.events += 1
 
     def has_brought(self, *, mark, events):
-        return mark is not self.mark
+        return mark != self.mark
 
 
 def cut_at(*, brings=(), profile="", excused=(), stuck=range(100_000)):
