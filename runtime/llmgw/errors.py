@@ -183,6 +183,12 @@ class IdentityMismatch(Denied):
     code = "identity_mismatch"
 
 
+class Banned(Denied):
+    """A node whose certificate is no longer believed, whatever it says."""
+
+    code = "banned"
+
+
 class NotApproved(Denied):
     """The person waits for an administrator; said only to who knows its password."""
 

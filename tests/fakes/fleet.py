@@ -47,6 +47,7 @@ from llmgw.errors import Conflict, LlmgwError, NotConnected, Unknown
 from llmgw.kit.clock import SystemClock
 from llmgw.serve.measured import Measured
 from tests.fakes.stored_models import StoredModelsInMemory
+from tests.fakes.usage import FakeUsageBooks
 
 GIB = 1024**3
 
@@ -321,10 +322,18 @@ class FakeFleet:
                 return flagged
         raise never_registered(node_id)
 
+    async def ban_node(self, node_id: str, *, is_banned: bool) -> NodeView:
+        for view in self.node_views:
+            if view.node_id == node_id:
+                banned = dataclasses.replace(view, is_banned=is_banned)
+                self.node_views = [banned if v is view else v for v in self.node_views]
+                return banned
+        raise never_registered(node_id)
+
     async def forget_node(self, node_id: str) -> None:
         for view in self.node_views:
             if view.node_id == node_id and view.is_connected:
-                raise Conflict(f"{node_id} is connected and would register again")
+                raise Conflict(f"{node_id} is connected: keep it out with 'llmgw ctl ban'")
             if view.node_id == node_id:
                 self.node_views = [v for v in self.node_views if v is not view]
                 return
@@ -564,6 +573,7 @@ def control_of(fleet: FakeFleet) -> Control:
         brakes=fleet,
         measurements=Measured(FakeMeasures(), clock=SystemClock()),
         decisions=FakeDecisions(),
+        usage=FakeUsageBooks(),
     )
 
 

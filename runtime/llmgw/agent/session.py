@@ -152,7 +152,10 @@ class Session:
     async def _hold(self, address: ServerAddress) -> NoReturn:
         tls = None if address.is_plaintext else self._settings.tls
         channels.check_own_pair(
-            tls, name=self._settings.node_id, whose="this node", now=self._clock.wall()
+            tls,
+            name=self._settings.node_id,
+            refusal="not dialled, because this node would be refused",
+            now=self._clock.wall(),
         )
         facts = await self._fresh_facts()
         channel = channels.open_channel(address.target, tls=tls)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,6 +20,8 @@ from llmgw.domain.nodes import NodeTarget
 from llmgw.domain.outlooks import OutlookView, PlanView
 from llmgw.domain.questions import WhatIf
 from llmgw.domain.stored import AuditEntry, AuditFilter, Capacity
+from llmgw.domain.usage_reports import DayCheck, Grouping, Span, UsageSum
+from llmgw.domain.usage_rows import UsageRow
 from llmgw.domain.views import (
     LeadView,
     LogTail,
@@ -79,6 +81,10 @@ class NodeFlags(Protocol):
         self, node_id: str, *, target: NodeTarget, reason: str, actor: str
     ) -> NodeView:
         """The node with the flag set; ``Unknown`` node, ``Standby`` where nobody may say so."""
+        ...
+
+    async def ban_node(self, node_id: str, *, is_banned: bool) -> NodeView:
+        """The node, let in no more or again; ``Unknown`` node, ``Standby``."""
         ...
 
     async def forget_node(self, node_id: str) -> None:
@@ -265,6 +271,24 @@ class Audit(Protocol):
         ...
 
 
+class UsageBooks(Protocol):
+    """The account of what was used; ``NoStore`` where none is kept."""
+
+    async def report(
+        self, by: Grouping, span: Span, *, key_id: str = "", limit: int
+    ) -> Sequence[UsageSum]:
+        """Sums by whose it is, the dearest first; of days, the newest first."""
+        ...
+
+    async def rows(self, span: Span) -> AsyncIterator[Sequence[UsageRow]]:
+        """The requests of a time in order, page by page, as long as they are kept."""
+        ...
+
+    async def check(self, *, days: int) -> Sequence[DayCheck]:
+        """The last days, each summed from its requests and from its sums."""
+        ...
+
+
 class Readiness(Protocol):
     """Whether this process should be sent traffic."""
 
@@ -300,3 +324,4 @@ class Control:
     brakes: Brakes
     measurements: Measurements
     decisions: Decisions
+    usage: UsageBooks

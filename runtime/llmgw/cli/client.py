@@ -260,10 +260,12 @@ class AdminClient:
         body: Mapping[str, object] | None = None,
         timeout_s: float | None = None,
     ) -> Any:
-        """The document that a route below ``/api/v1`` answers; our errors as they are raised."""
-        return self._document(
-            self._answered(path, params, body=body, timeout_s=timeout_s, method=method)
-        )
+        """The document that a route below ``/api/v1`` answers; our errors as they are raised.
+
+        Empty where it only says that it was done.
+        """
+        answer = self._answered(path, params, body=body, timeout_s=timeout_s, method=method)
+        return {} if answer.status_code == httpx.codes.NO_CONTENT else self._document(answer)
 
     def read(self, rows: object, shape: TypeAdapter[_T]) -> _T:
         """What an answer means; ``Internal`` where this version does not know its shape."""

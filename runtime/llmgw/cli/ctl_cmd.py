@@ -94,6 +94,21 @@ COMMANDS: Mapping[str, LazyCommand] = {
         attribute="uncordon",
         help="Let a node take replicas again.",
     ),
+    "forget": LazyCommand(
+        module="llmgw.cli.node_membership_cmd",
+        attribute="forget",
+        help="Forget a node that is gone for good.",
+    ),
+    "ban": LazyCommand(
+        module="llmgw.cli.node_membership_cmd",
+        attribute="ban",
+        help="Let the agent of a node in no more.",
+    ),
+    "unban": LazyCommand(
+        module="llmgw.cli.node_membership_cmd",
+        attribute="unban",
+        help="Let the agent of a node in again.",
+    ),
     "weights": LazyCommand(
         module="llmgw.cli.weights_cmd",
         attribute="weights",

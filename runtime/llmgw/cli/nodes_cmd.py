@@ -123,6 +123,8 @@ def _remarks(node: NodeView) -> list[str]:
     remarks += [*node.fabric_problems, *node.warnings]
     if node.flag_reason:
         remarks.append(f"{node.state}: {node.flag_reason}")
+    if node.is_banned:
+        remarks.append(f"banned, until 'llmgw ctl unban {node.node_id}'")
     if not node.is_connected:
         remarks.append("its agent has no connection to this control plane")
     if node.stray_shard_ids:

@@ -66,7 +66,8 @@ class LeadView:
 class NodeView:
     """One node: what it has, what of that is promised, and since when it is silent.
 
-    ``target`` is an operator's last word; ``state`` shows it unless the node is silent.
+    ``target`` is an operator's last word; ``state`` shows it unless the node is silent. The agent
+    of a banned one is not let in.
     ``engine_versions`` is ``None`` for a node that never looked for engines, and empty for one that
     has none.
     """
@@ -78,6 +79,7 @@ class NodeView:
     target: NodeTarget = NodeTarget.READY
     flag_reason: str = ""
     flag_actor: str = ""
+    is_banned: bool = False
     hostname: str = ""
     mgmt_addr: str = ""
     agent_version: str = ""

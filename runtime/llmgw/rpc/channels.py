@@ -69,10 +69,10 @@ class TlsFiles(Protocol):
         ...
 
 
-def check_own_pair(tls: TlsFiles | None, *, name: str, whose: str, now: float) -> None:
+def check_own_pair(tls: TlsFiles | None, *, name: str, refusal: str, now: float) -> None:
     """``Unauthenticated`` with all that would make a control plane refuse these files.
 
-    ``name`` is what the certificate must name, ``whose`` it is in the words of the refusal.
+    ``name`` is what the certificate must name, ``refusal`` how the sentence begins.
     """
     if tls is None:
         return
@@ -80,9 +80,7 @@ def check_own_pair(tls: TlsFiles | None, *, name: str, whose: str, now: float) -
         ca=Path(tls.ca), cert=Path(tls.cert), key=Path(tls.key), node_id=name, now=now
     )
     if problems:
-        raise Unauthenticated(
-            f"not dialled, because {whose} would be refused: {'; '.join(map(str, problems))}"
-        )
+        raise Unauthenticated(f"{refusal}: {'; '.join(map(str, problems))}")
 
 
 def open_channel(target: str, *, tls: TlsFiles | None) -> aio.Channel:

@@ -122,8 +122,12 @@ class GatewayLink:
 
     async def _converse(self, address: ServerAddress, sight: Sight) -> NoReturn:
         tls = None if address.is_plaintext else self._settings.tls
-        name = names.gateway_certificate(self._settings.name)
-        channels.check_own_pair(tls, name=name, whose="this gateway", now=self._clock.wall())
+        channels.check_own_pair(
+            tls,
+            name=names.gateway_certificate(self._settings.name),
+            refusal="not dialled, because this gateway would be refused",
+            now=self._clock.wall(),
+        )
         channel = channels.open_channel(address.target, tls=tls)
         following = Following(
             gateway_pb2_grpc.GatewayServiceStub(channel),

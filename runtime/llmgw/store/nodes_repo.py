@@ -97,10 +97,13 @@ class NodesRepo:
         }
         await self._upsert(node_id, values, at=flag.at, owner=owner, entry=entry)
 
-    async def ban(self, node_id: str, *, is_banned: bool, entry: AuditEntry | None = None) -> None:
-        """Believe its certificate no longer, or again; ``Unknown`` node."""
+    async def ban(
+        self, node_id: str, *, is_banned: bool, owner: str = "", entry: AuditEntry | None = None
+    ) -> None:
+        """Believe its certificate no longer, or again; ``Unknown`` node, ``Standby``."""
 
         async def work(connection: AsyncConnection) -> None:
+            await fencing.check(connection, owner=owner)
             changed = await connection.execute(
                 update(nodes).where(nodes.c.node_id == node_id).values(is_banned=is_banned)
             )

@@ -252,6 +252,16 @@ def test_an_operators_word_that_makes_no_sense_is_400(http, body):
 
 
 @pytest.mark.usefixtures("same_fleet_after")
+def test_a_node_is_banned_and_let_in_again(http):
+    for is_banned in (True, False):
+        answer = http.post("/api/v1/nodes/gpu01/ban", json={"is_banned": is_banned})
+        assert (answer.status_code, answer.json()["is_banned"]) == (200, is_banned)
+        assert http.get("/api/v1/nodes/gpu01").json() == answer.json()
+    assert http.post("/api/v1/nodes/nosuch/ban", json={"is_banned": True}).status_code == 404
+    assert http.post("/api/v1/nodes/gpu01/ban", json={}).status_code == 400
+
+
+@pytest.mark.usefixtures("same_fleet_after")
 def test_a_node_that_is_gone_is_forgotten_and_one_that_is_there_is_not(http):
     assert http.delete("/api/v1/nodes/gpu01").status_code == 409
     answer = http.delete("/api/v1/nodes/cpu01")

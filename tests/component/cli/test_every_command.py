@@ -17,6 +17,7 @@ from tests.fakes.listening import listening
 
 CALLS = {
     "audit": "",
+    "ban": "gpu01",
     "bench": "small-5e6f7a8b",
     "brake": "",
     "capacity": "",
@@ -27,6 +28,7 @@ CALLS = {
     "engines": "",
     "explain-placement": "small",
     "fetch": "small --node gpu01",
+    "forget": "gpu01",
     "logs": "gpu01",
     "model add": "-f {new}",
     "model apply": "-f {new}",
@@ -46,6 +48,7 @@ CALLS = {
     "replicas": "",
     "scale": "stored --min 1",
     "status": "",
+    "unban": "gpu01",
     "uncordon": "gpu01",
     "wait": "big",
     "weights": "",

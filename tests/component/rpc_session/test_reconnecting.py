@@ -8,7 +8,7 @@ import time
 import pytest
 
 from llmgw.domain.replicas import LaunchProfile, ShardSpec, ShardState
-from llmgw.errors import Standby, Unavailable
+from llmgw.errors import Banned, Standby, Unavailable
 from llmgw.rpc import wire_shards
 from tests.fakes.clock import FakeClock
 from tests.fakes.rpc_stage import Agent, ControlPlane, dialling, running
@@ -190,6 +190,19 @@ async def test_a_lost_stream_is_told_to_the_fleet_once():
         await eventually(lambda: plane.fleet.of("lost"))
         assert plane.fleet.of("lost") == [("lost", "node01")]
         assert plane.connections.node_ids() == frozenset()
+
+
+async def test_a_banned_node_is_refused_with_a_reason_that_its_agent_logs(agent_log):
+    async with running(ControlPlane()) as plane:
+        plane.fleet.error = Banned("node 'node01' is banned here")
+        async with dialling(Agent(plane.address)) as agent:
+            await eventually(lambda: agent.refusal)
+            assert "node 'node01' is banned here" in agent.refusal
+        (turned_away,) = plane.turned_away.refusals()
+        assert (turned_away.node_id, turned_away.code) == ("node01", "banned")
+    told = [keys["reason"] for event, keys in agent_log if event == "not_registered"]
+    assert told
+    assert "node 'node01' is banned here" in told[0]
 
 
 # Ending

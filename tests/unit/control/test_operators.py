@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from llmgw.control.leadership.elector import SoleLeader
+from llmgw.control.operators import remembering
 from llmgw.control.operators.front_desk import FrontDesk
 from llmgw.control.operators.kept_words import Shelves
 from llmgw.control.operators.remembering import Memory, recalled
-from llmgw.domain.nodes import NodeTarget
+from llmgw.domain.nodes import HeartbeatFacts, NodeTarget
 from llmgw.domain.snapshots import Roll
 from llmgw.domain.stored import NodeFlag, StoredNode, StoredRoll
-from llmgw.errors import Conflict, DeadlinePassed, Standby, Unknown, Unreachable
+from llmgw.errors import (
+    Banned,
+    Conflict,
+    DeadlinePassed,
+    Standby,
+    Unavailable,
+    Unknown,
+    Unreachable,
+)
 from tests.fakes import clusters
 from tests.fakes.reconciled import Stage
 
@@ -62,6 +72,13 @@ class FakeNodeRows:
         )
         self._rows.answer()
 
+    async def ban(self, node_id, *, is_banned, owner):
+        self._rows.check()
+        if node_id not in self._rows.nodes:
+            raise Unknown("no such node")
+        held = self._rows.nodes[node_id]
+        self._rows.nodes[node_id] = replace(held, is_banned=is_banned)
+
     async def forget(self, node_id, *, owner):
         self._rows.check()
         if self._rows.nodes.pop(node_id, None) is None:
@@ -72,8 +89,7 @@ class FakeNodeRows:
         self._rows.seen_times += 1
         for node_id in told:
             held = self._rows.nodes.get(node_id) or StoredNode(node_id, enrolled_at=at)
-            values = {name: getattr(held, name) for name in held.__dataclass_fields__}
-            self._rows.nodes[node_id] = StoredNode(**{**values, "seen_at": at})
+            self._rows.nodes[node_id] = replace(held, facts=told[node_id], seen_at=at)
 
     async def prune(self, *, before):
         self._rows.pruned.append(before)
@@ -400,3 +416,126 @@ async def test_who_leads_again_knows_what_the_other_was_told_meanwhile(desk):
     desk.stage.register("n1")
     view = desk.node("n1")
     assert (view.state, view.flag_reason, view.flag_actor) == ("draining", "theirs", "bob")
+
+
+# Nodes that are known and have not come back
+
+
+@pytest.fixture
+async def after(desk):
+    """The desk after a restart, with nodes that have registered before and not since."""
+    desk.stage.register("n2", hostname="two", labels={"rack": "r1"})
+    await desk.memory.look()
+    made = Desk(clusters.model("m"), rows=desk.rows, expected=())
+    await made.memory.load()
+    return made
+
+
+async def test_nodes_that_have_not_come_back_are_shown_and_lost_in_time(after):
+    nodes = after.stage.reconciler.nodes
+    assert [(n.node_id, n.state) for n in nodes()] == [("n1", "unreachable"), ("n2", "unreachable")]
+    assert (after.node("n2").hostname, after.node("n2").labels) == ("two", {"rack": "r1"})
+    after.stage.register("n1")
+    after.stage.clock.advance(61)
+    assert [(n.node_id, n.state) for n in nodes()] == [("n1", "ready"), ("n2", "lost")]
+    assert after.stage.reconciler.status().nodes_by_state["lost"] == 1
+    assert set(after.stage.reconciler.instructions.nodes_now()) == {"n1"}, "no pass sees the other"
+
+
+async def test_a_word_on_a_node_that_has_not_come_back_waits_for_it(after):
+    view = await after.say("n2", DRAIN, reason="new fan")
+    assert (view.target, view.flag_reason, view.flag_actor) == (DRAIN, "new fan", "ann")
+    assert after.rows.nodes["n2"].target is DRAIN
+    after.stage.register("n2")
+    assert (after.node("n2").state, after.node("n2").flag_reason) == ("draining", "new fan")
+    await after.say("n1", CORDON)
+    await after.say("n1", READY)
+    after.stage.register("n1")
+    assert after.node("n1").state == "ready"
+
+
+async def test_a_node_that_has_not_come_back_is_forgotten_once_it_had_the_time_to(after):
+    with pytest.raises(Conflict, match="n2 may register yet"):
+        await after.reception.forget_node("n2")
+    after.stage.clock.advance(61)
+    await after.reception.forget_node("n2")
+    assert "n2" not in after.rows.nodes
+    assert [n.node_id for n in after.stage.reconciler.nodes()] == ["n1"]
+    with pytest.raises(Unknown):
+        await after.say("n2", CORDON)
+
+
+async def test_who_stands_by_knows_of_nobody(after):
+    after.stage.reconciler.stand_by()
+    assert after.stage.reconciler.nodes() == ()
+
+
+async def test_what_another_release_wrote_of_a_node_leaves_its_name():
+    rows = FakeRows()
+    rows.nodes["n1"] = StoredNode("n1", enrolled_at=0.0, facts={"labels": 7})
+    desk = Desk(clusters.model("m"), rows=rows)
+    await desk.memory.load()
+    assert (desk.node("n1").hostname, desk.node("n1").labels) == ("", {})
+
+
+@pytest.mark.parametrize("is_kept", [True, False], ids=["with a store", "without"])
+async def test_a_node_lost_for_long_is_forgotten_unless_something_was_said_of_it(
+    is_kept, monkeypatch
+):
+    monkeypatch.setattr(remembering, "FORGOTTEN_AFTER_S", 100.0)
+    desk = Desk(clusters.model("m"))
+    memory = desk.memory
+    if not is_kept:
+        memory = Memory(desk.stage.reconciler.instructions, shelves=None, clock=desk.stage.clock)
+        memory.lead(is_leading=True)
+    for name in ("n1", "n2", "n3"):
+        desk.stage.register(name)
+    await desk.say("n2", CORDON)
+    async with desk.stage.running() as stage:
+        for name in ("n1", "n2"):
+            stage.reconciler.stream_lost(name)
+        for turns, left in ((33, 3), (2, 2)):
+            for _ in range(turns):
+                stage.clock.advance(3)
+                assert stage.reconciler.heartbeat("n3", HeartbeatFacts())
+                stage.reconciler.wake()
+                await stage.until(lambda: stage.reconciler._pass_at == stage.clock.monotonic())
+            await memory.look()
+            assert desk.node("n2").state == "lost"
+            assert len(stage.reconciler.nodes()) == left
+    assert [n.node_id for n in desk.stage.reconciler.nodes()] == ["n2", "n3"]
+
+
+# Bans
+
+
+async def test_a_banned_node_is_not_let_in_and_hears_why_until_it_is_let_in_again(desk):
+    await desk.memory.look()
+    view = await desk.reception.ban_node("n1", is_banned=True)
+    assert view.is_banned
+    assert not desk.stage.reconciler.heartbeat("n1", HeartbeatFacts()), "its stream ends"
+    with pytest.raises(Banned, match="'n1' is banned here; 'llmgw ctl unban n1' lets it in again"):
+        desk.stage.register("n1")
+    view = await desk.reception.ban_node("n1", is_banned=False)
+    desk.stage.register("n1")
+    assert not view.is_banned
+    assert desk.stage.reconciler.heartbeat("n1", HeartbeatFacts())
+
+
+async def test_a_ban_in_the_store_holds_for_whoever_leads_next(desk):
+    await desk.memory.look()
+    await desk.reception.ban_node("n1", is_banned=True)
+    after = Desk(clusters.model("m"), rows=desk.rows)
+    await after.memory.load()
+    with pytest.raises(Banned):
+        after.stage.register("n1")
+    assert after.node("n1").is_banned
+
+
+async def test_a_ban_that_cannot_be_kept_does_not_hold(desk):
+    with pytest.raises(Unavailable, match="n1 has just registered"):
+        await desk.reception.ban_node("n1", is_banned=True)
+    with pytest.raises(Unknown):
+        await desk.reception.ban_node("nosuch", is_banned=True)
+    desk.stage.register("n1")
+    assert not desk.node("n1").is_banned

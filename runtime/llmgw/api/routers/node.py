@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query
 
 from llmgw.api.acting import Acting
 from llmgw.api.deps import Flags, Fleet
-from llmgw.api.schemas.node import NodeOut, NodesOut, NodeStateIn
+from llmgw.api.schemas.node import NodeBanIn, NodeOut, NodesOut, NodeStateIn
 from llmgw.domain.nodes import NodeTarget, never_registered
 from llmgw.domain.views import NodeView
 
@@ -66,6 +66,14 @@ async def state(
     view = await flags.set_node_state(
         node_id, target=wanted.target, reason=wanted.reason, actor=act.actor.name
     )
+    return NodeOut.model_validate(view)
+
+
+@router.post("/nodes/{node_id}/ban")
+async def ban(flags: Flags, act: Acting, node_id: str, wanted: NodeBanIn) -> NodeOut:
+    """Let the agent of a node in no more, whatever certificate it shows, or again."""
+    act.action = "node.ban" if wanted.is_banned else "node.unban"
+    view = await flags.ban_node(node_id, is_banned=wanted.is_banned)
     return NodeOut.model_validate(view)
 
 

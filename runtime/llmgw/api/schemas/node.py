@@ -112,6 +112,7 @@ class NodeOut(FromView):
     )
     flag_reason: str = Field(description="Why an operator cordoned or drains it.")
     flag_actor: str = Field(description="Who did, by its own word; empty where nobody knows.")
+    is_banned: bool = Field(description="Its agent is not let in, whatever certificate it shows.")
     hostname: str
     mgmt_addr: str
     agent_version: str
@@ -152,6 +153,14 @@ class NodeStateIn(BaseModel):
 
     target: NodeTarget
     reason: str = Field(default="", max_length=256)
+
+
+class NodeBanIn(BaseModel):
+    """Whether the agent of a node is to be kept out."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    is_banned: bool
 
 
 class NodesOut(FromView):

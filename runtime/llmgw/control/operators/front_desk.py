@@ -44,6 +44,14 @@ class FrontDesk:
                 await self._shelves.nodes.flag(node_id, flag, owner=self._shelves.owner)
             return self._fleet.flag_node(node_id, flag)
 
+    async def ban_node(self, node_id: str, *, is_banned: bool) -> NodeView:
+        """Let a node in no more, or again; ``Unknown`` node, ``Standby``, or the store's."""
+        async with self._heard():
+            self._fleet.check_known(node_id)
+            if self._shelves is not None:
+                await _banned(self._shelves, node_id, is_banned=is_banned)
+            return self._fleet.ban_node(node_id, is_banned=is_banned)
+
     async def forget_node(self, node_id: str) -> None:
         """Let go of a node that is gone; ``Conflict`` while it is there."""
         async with self._heard():
@@ -97,6 +105,15 @@ class FrontDesk:
         except Unavailable as error:
             self._memory.doubt()
             raise type(error)(f"nothing was changed: {error.message}") from error
+
+
+async def _banned(shelves: Shelves, node_id: str, *, is_banned: bool) -> None:
+    try:
+        await shelves.nodes.ban(node_id, is_banned=is_banned, owner=shelves.owner)
+    except Unknown as error:
+        raise Unavailable(
+            f"{node_id} has just registered and is not written down yet; say it again in a moment"
+        ) from error
 
 
 async def _unless_gone(shelves: Shelves, node_id: str) -> None:

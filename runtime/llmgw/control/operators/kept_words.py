@@ -23,6 +23,10 @@ class NodeRows(Protocol):
         """Keep an operator's word."""
         ...
 
+    async def ban(self, node_id: str, *, is_banned: bool, owner: str) -> None:
+        """Let a node in no more, or again; ``Unknown`` where it is not there."""
+        ...
+
     async def forget(self, node_id: str, *, owner: str) -> None:
         """Let go of a node; ``Unknown`` where it is not there."""
         ...
@@ -67,10 +71,15 @@ class Shelves:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """All that operators have said and that still holds, and the nodes that were there last."""
+    """All that operators have said and that still holds, and the nodes that are known.
+
+    ``present`` are those that were there when any was last.
+    """
 
     flags: Mapping[str, NodeFlag] = field(default_factory=dict)
     rolls: Mapping[str, Roll] = field(default_factory=dict)
+    known: Mapping[str, Node] = field(default_factory=dict)
+    banned: frozenset[str] = frozenset()
     present: frozenset[str] = frozenset()
 
 
@@ -93,12 +102,24 @@ class Fleet(Protocol):
         """Have it take effect."""
         ...
 
+    def check_known(self, node_id: str) -> None:
+        """``Unknown`` node, ``Standby``."""
+        ...
+
+    def ban_node(self, node_id: str, *, is_banned: bool) -> NodeView:
+        """Have it take effect."""
+        ...
+
     def check_forget(self, node_id: str) -> None:
         """``Unknown``, ``Standby``, or ``Conflict`` while the node is there."""
         ...
 
     def forget_node(self, node_id: str) -> None:
         """Have it take effect."""
+        ...
+
+    def forget_silent(self, *, for_s: float) -> None:
+        """Let go of nodes that are lost for so long, and of which nobody has said anything."""
         ...
 
     def roll_for(self, model: str, *, may_interrupt: bool) -> Roll:
@@ -114,7 +135,13 @@ class Fleet(Protocol):
         ...
 
     def recall(
-        self, *, flags: Mapping[str, NodeFlag], rolls: Mapping[str, Roll], present: Collection[str]
+        self,
+        *,
+        flags: Mapping[str, NodeFlag],
+        rolls: Mapping[str, Roll],
+        known: Mapping[str, Node],
+        banned: Collection[str],
+        present: Collection[str],
     ) -> None:
         """What was said before, in place of all that is known of it here."""
         ...

@@ -11,11 +11,11 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 
 from llmgw.control.operators.kept_words import Fleet, Shelves, Words
-from llmgw.domain.nodes import Liveness, Node, NodeTarget
+from llmgw.domain.nodes import Liveness, Node, NodeFacts, NodeTarget
 from llmgw.domain.snapshots import Roll
 from llmgw.domain.stored import NodeFlag, StoredNode, StoredRoll
-from llmgw.errors import LlmgwError
-from llmgw.kit import logs
+from llmgw.errors import Invalid, LlmgwError
+from llmgw.kit import logs, trees
 from llmgw.kit.clock import Clock
 
 EVERY_S = 2.0
@@ -61,11 +61,18 @@ class Memory:
         self._doubts = False
         self._rolls = {model: roll.halted for model, roll in words.rolls.items()}
         self._written_at = {}
-        self._fleet.recall(flags=words.flags, rolls=words.rolls, present=words.present)
+        self._fleet.recall(
+            flags=words.flags,
+            rolls=words.rolls,
+            known=words.known,
+            banned=words.banned,
+            present=words.present,
+        )
         _log.info(
             "words_recalled",
             flagged=len(words.flags),
             rolls=len(words.rolls),
+            banned=len(words.banned) or None,
             awaited=len(words.present),
         )
 
@@ -106,7 +113,10 @@ class Memory:
 
     async def look(self) -> None:
         """Keep what has changed since the last look; what the store raises."""
-        if not self._is_leading or self._shelves is None:
+        if not self._is_leading:
+            return
+        self._fleet.forget_silent(for_s=FORGOTTEN_AFTER_S)
+        if self._shelves is None:
             return
         async with self.turn:
             if self._doubts:
@@ -168,8 +178,20 @@ def recalled(
             )
             for roll in rolls
         },
+        known={node.node_id: _node(node, wall=wall, now=now) for node in nodes},
+        banned=frozenset(node.node_id for node in nodes if node.is_banned),
         present=frozenset(k for k, at in seen.items() if at >= newest - PRESENT_WITHIN_S),
     )
+
+
+def _node(row: StoredNode, *, wall: float, now: float) -> Node:
+    """A node as it was when it was last written down; one that never came has no facts."""
+    seen_at = row.enrolled_at if row.seen_at is None else row.seen_at
+    try:
+        facts = trees.decode(NodeFacts, {**row.facts, "node_id": row.node_id})
+    except Invalid:  # another release wrote it: its name is enough to speak of it
+        facts = NodeFacts(node_id=row.node_id)
+    return Node(facts, last_seen_at=now - max(0.0, wall - seen_at), is_connected=False)
 
 
 def _due(

@@ -51,10 +51,16 @@ class Instructions:
         self._on_change = on_change
 
     def recall(
-        self, *, flags: Mapping[str, NodeFlag], rolls: Mapping[str, Roll], present: Collection[str]
+        self,
+        *,
+        flags: Mapping[str, NodeFlag],
+        rolls: Mapping[str, Roll],
+        known: Mapping[str, Node],
+        banned: Collection[str],
+        present: Collection[str],
     ) -> None:
-        """What was said before this lead, and the nodes to await in it."""
-        self._records.recall(flags, rolls)
+        """What was said before this lead, the nodes that are known, and those to await in it."""
+        self._records.recall(flags=flags, rolls=rolls, known=known, banned=banned)
         self._course.expect(present)
 
     def nodes_now(self) -> Mapping[str, Node]:
@@ -74,7 +80,18 @@ class Instructions:
         """Cordon, drain or free a node; a registration leaves that so."""
         self._need_lead()
         self._records.flag(node_id, flag)
-        return next(view for view in self._fleet.nodes() if view.node_id == node_id)
+        return self._view(node_id)
+
+    def check_known(self, node_id: str) -> None:
+        """``Unknown`` node."""
+        self._need_lead()
+        self._records.check_known(node_id)
+
+    def ban_node(self, node_id: str, *, is_banned: bool) -> NodeView:
+        """Let a node in no more, or again; its stream ends with its next beat."""
+        self._need_lead()
+        self._records.ban(node_id, is_banned=is_banned)
+        return self._view(node_id)
 
     def check_forget(self, node_id: str) -> None:
         """``Conflict`` while a node is connected or holds something; ``Unknown``."""
@@ -85,6 +102,10 @@ class Instructions:
         """Let go of a node that is gone; ``Conflict`` while it is connected or holds something."""
         self._need_lead()
         self._records.forget(node_id)
+
+    def forget_silent(self, *, for_s: float) -> None:
+        """Let go of nodes that are lost for so long, and of which nobody has said anything."""
+        self._records.forget_silent(for_s=for_s)
 
     def roll_for(self, model: str, *, may_interrupt: bool) -> Roll:
         """The roll of a model (name or alias) of which replicas are of an older profile."""
@@ -110,6 +131,9 @@ class Instructions:
         was_on = self._course.lift_brake(self._records.cluster, now=self._rooms.clock.monotonic())
         self._on_change()
         return was_on
+
+    def _view(self, node_id: str) -> NodeView:
+        return next(view for view in self._fleet.nodes() if view.node_id == node_id)
 
     def _named(self, model: str) -> Model:
         self._need_lead()

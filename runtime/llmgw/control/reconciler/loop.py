@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 
 from llmgw import __version__
 from llmgw.control.reconciler import (
@@ -173,7 +174,7 @@ class Reconciler:
 
     def nodes(self) -> tuple[NodeView, ...]:
         """Every known node, lost ones too, in the order of their ids."""
-        return showing.nodes(self._snapshot())
+        return showing.nodes(self._with_absent(), banned=self._records.banned)
 
     def models(self) -> tuple[ModelView, ...]:
         """Every catalog entry, in the order of their names."""
@@ -189,7 +190,7 @@ class Reconciler:
 
     async def figures(self) -> list[Sample]:
         """The fleet of this moment in figures, of the families in ``fleet_families``."""
-        samples = fleet_figures.of(self._snapshot(), control=self._control())
+        samples = fleet_figures.of(self._with_absent(), control=self._control())
         return [*await asyncio.to_thread(list, samples), *self._tally.samples()]
 
     async def plan(self) -> PlanView:
@@ -293,6 +294,12 @@ class Reconciler:
 
     def _snapshot(self) -> Snapshot:
         return self._passing.snapshot(self._surroundings())
+
+    def _with_absent(self) -> Snapshot:
+        """With nodes that have not come back, which are shown and decide nothing."""
+        snapshot = self._snapshot()
+        nodes = {**self._records.absent, **snapshot.cluster.nodes}
+        return replace(snapshot, cluster=replace(snapshot.cluster, nodes=nodes))
 
     def _surroundings(self) -> Surroundings:
         traffic = self._traffic()

@@ -7,10 +7,12 @@ whoever holds one reads it in peace.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from llmgw.control.inventory import fleet, liveness
 from llmgw.control.reconciler import adopting, reporting
+from llmgw.control.reconciler.absent import Absent
 from llmgw.control.reconciler.ports import CatalogSource
 from llmgw.control.reconciler.working import WorkBook, WorkSeen
 from llmgw.domain import names
@@ -25,7 +27,7 @@ from llmgw.domain.nodes import (
 from llmgw.domain.replicas import PORT_IN_USE, ReplicaState, RunningShard, ShardReport
 from llmgw.domain.snapshots import Bounds, Cluster, Roll
 from llmgw.domain.stored import NodeFlag
-from llmgw.errors import Conflict
+from llmgw.errors import Banned, Conflict
 from llmgw.kit import logs
 from llmgw.kit.clock import Clock
 
@@ -50,6 +52,8 @@ class Records:
         """Nodes that have changed since somebody looked at the cluster."""
         self._flags: dict[str, NodeFlag] = {}
         """Operators' words on nodes, those that have not registered yet included."""
+        self._banned: frozenset[str] = frozenset()
+        self._absent = Absent(bounds)
         self._catalog = catalog
         self._clock = clock
         self._bounds = bounds
@@ -82,11 +86,36 @@ class Records:
         self._served = frozenset(served)
         self._heard = {}
         self._flags = {}
+        self._banned = frozenset()
+        self._absent.clear()
         self.cluster = Cluster()
 
-    def recall(self, flags: Mapping[str, NodeFlag], rolls: Mapping[str, Roll]) -> None:
-        """What operators had said, in place of all that is known of it here."""
-        self._flags = dict(flags)
+    @property
+    def absent(self) -> Mapping[str, Node]:
+        """Nodes that are known from before and have not registered yet."""
+        return self._absent.nodes(now=self._clock.monotonic())
+
+    @property
+    def banned(self) -> frozenset[str]:
+        """Nodes that are not let in."""
+        return self._banned
+
+    def recall(
+        self,
+        *,
+        flags: Mapping[str, NodeFlag],
+        rolls: Mapping[str, Roll],
+        known: Mapping[str, Node],
+        banned: Collection[str],
+    ) -> None:
+        """What operators had said, in place of all that is known of it here.
+
+        ``known`` are the nodes that were written down; those that are not there are absent.
+        """
+        self._flags, self._banned = dict(flags), frozenset(banned)
+        plain = {name: _flagged(node, flags.get(name)) for name, node in known.items()}
+        there = self.cluster.nodes.keys()
+        self._absent.recall(plain, besides=there, now=self._clock.monotonic())
         nodes = {
             node_id: _flagged(node, flags.get(node_id))
             for node_id, node in self.cluster.nodes.items()
@@ -95,13 +124,22 @@ class Records:
         self._on_change()
 
     def register(self, facts: NodeFacts, running: tuple[RunningShard, ...]) -> tuple[str, ...]:
-        """Take a node and what it runs into the cluster; the shard ids that it shall stop."""
+        """Take a node and what it runs into the cluster; the shard ids that it shall stop.
+
+        ``Banned`` for one that is not let in.
+        """
+        if facts.node_id in self._banned:
+            raise Banned(
+                f"node {facts.node_id!r} is banned here; 'llmgw ctl unban {facts.node_id}' lets "
+                "it in again"
+            )
         now = self._clock.monotonic()
         held = self.cluster.nodes.get(facts.node_id)
         self._warn_of_slow_beats(facts, before=None if held is None else held.facts)
         node = fleet.registered(held, facts, now=now)
         if held is None:
             node = _flagged(node, self._flags.get(facts.node_id))
+        self._absent.drop(facts.node_id)
         nodes = {**self.cluster.nodes, facts.node_id: node}
         adoption = adopting.adopt(
             replace(self.cluster, nodes=nodes),
@@ -122,7 +160,7 @@ class Records:
     def heartbeat(self, node_id: str, beat: HeartbeatFacts) -> bool:
         """Keep a node alive; false when it must register again first."""
         node = self._heard.get(node_id) or self._cluster.nodes.get(node_id)
-        if node is None or node.liveness is Liveness.LOST:
+        if node is None or node.liveness is Liveness.LOST or node_id in self._banned:
             return False
         now = self._clock.monotonic()
         heard = fleet.heard(node, beat, now=now)
@@ -193,7 +231,10 @@ class Records:
         flagged = _flagged(node, flag)
         if flagged == node:
             return
-        self.cluster = replace(self.cluster, nodes={**self.cluster.nodes, node_id: flagged})
+        if node_id in self.cluster.nodes:
+            self.cluster = replace(self.cluster, nodes={**self.cluster.nodes, node_id: flagged})
+        else:
+            self._absent.put(flagged)
         _log.info(
             "node_flagged",
             node=node_id,
@@ -202,6 +243,16 @@ class Records:
             actor=flag.actor or None,
         )
         self._on_change()
+
+    def check_known(self, node_id: str) -> None:
+        """``Unknown`` when a node has never registered."""
+        self._node(node_id)
+
+    def ban(self, node_id: str, *, is_banned: bool) -> None:
+        """Let a node in no more, or again; ``Unknown`` when it has never registered."""
+        self._node(node_id)
+        self._banned = self._banned - {node_id} | ({node_id} if is_banned else set())
+        _log.warning("node_banned" if is_banned else "node_unbanned", node=node_id)
 
     def roll(self, roll: Roll) -> None:
         """An operator wants the replicas of a model to follow its profile."""
@@ -219,21 +270,44 @@ class Records:
         self._on_change()
 
     def check_forget(self, node_id: str) -> None:
-        """``Conflict`` while a node is connected or holds something; ``Unknown``."""
+        """``Conflict`` while a node is connected, may come or holds something; ``Unknown``."""
         if self._node(node_id).is_connected:
-            raise Conflict(f"{node_id} is connected and would register again: stop its agent first")
+            raise Conflict(
+                f"{node_id} is connected and would register again: stop its agent first, or keep "
+                f"it out with 'llmgw ctl ban {node_id}'"
+            )
+        absent = self._absent.find(node_id, now=self._clock.monotonic())
+        if absent is not None and absent.liveness is not Liveness.LOST:
+            raise Conflict(
+                f"{node_id} may register yet, for this control plane has just begun to listen; "
+                f"say it again in {self._bounds.lost_after_s:g} s"
+            )
         held = _held(self.cluster, node_id)
         if held:
-            raise Conflict(f"{node_id} still holds {', '.join(held)}; drain it first")
+            raise Conflict(
+                f"{node_id} still holds {', '.join(held)}; 'llmgw ctl drain {node_id}' moves them"
+            )
 
     def forget(self, node_id: str) -> None:
         """Let go of a node that is gone, and of what was said of it."""
         self.check_forget(node_id)
         self._flags.pop(node_id, None)
+        self._banned -= {node_id}
+        self._absent.drop(node_id)
         rest = {key: node for key, node in self.cluster.nodes.items() if key != node_id}
         self.cluster = replace(self.cluster, nodes=rest)
         _log.info("node_forgotten", node=node_id)
         self._on_change()
+
+    def forget_silent(self, *, for_s: float) -> None:
+        """Forget nodes that have been lost for so long, and of which nobody has said anything."""
+        now = self._clock.monotonic()
+        for node_id, node in {**self.cluster.nodes, **self.absent}.items():
+            is_idle = fleet.wanted_of(node) is NodeTarget.READY and node_id not in self._banned
+            is_gone = node.liveness is Liveness.LOST and not node.is_connected
+            if is_idle and is_gone and now - node.last_seen_at >= for_s:
+                with suppress(Conflict):
+                    self.forget(node_id)
 
     def _warn_of_slow_beats(self, facts: NodeFacts, *, before: NodeFacts | None) -> None:
         """Say once that a node beats too slowly for the setting, and what counts instead."""
@@ -250,6 +324,7 @@ class Records:
 
     def _node(self, node_id: str) -> Node:
         node = self.cluster.nodes.get(node_id)
+        node = node or self._absent.find(node_id, now=self._clock.monotonic())
         if node is None:
             raise never_registered(node_id)
         return node

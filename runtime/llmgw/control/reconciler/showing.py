@@ -5,7 +5,8 @@ The reconciler calls these for the admin API; nothing is decided from what they 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from llmgw.control.inventory import claims as claiming
 from llmgw.control.inventory import fleet
@@ -29,8 +30,8 @@ from llmgw.domain.views import (
 )
 
 
-def nodes(snapshot: Snapshot) -> tuple[NodeView, ...]:
-    """Every known node, lost ones too, in the order of their ids."""
+def nodes(snapshot: Snapshot, *, banned: Collection[str] = ()) -> tuple[NodeView, ...]:
+    """Every known node, lost ones too, in the order of their ids; ``banned`` are not let in."""
     cluster = snapshot.cluster
     book = claiming.by_node(cluster, now=snapshot.now)
     replica_ids: dict[str, list[str]] = {node_id: [] for node_id in cluster.nodes}
@@ -41,12 +42,11 @@ def nodes(snapshot: Snapshot) -> tuple[NodeView, ...]:
     for stray in cluster.strays.values():
         stray_ids.setdefault(stray.node_id, []).append(stray.shard_id)
     return tuple(
-        _node(
-            node,
-            book[node_id],
-            now=snapshot.now,
-            replica_ids=sorted(replica_ids[node_id]),
-            stray_ids=sorted(stray_ids.get(node_id, ())),
+        replace(
+            _node(node, book[node_id], now=snapshot.now),
+            is_banned=node_id in banned,
+            replica_ids=tuple(sorted(replica_ids[node_id])),
+            stray_shard_ids=tuple(sorted(stray_ids.get(node_id, ()))),
         )
         for node_id, node in sorted(cluster.nodes.items())
     )
@@ -70,9 +70,8 @@ def models(snapshot: Snapshot, *, refusals: Mapping[str, str]) -> tuple[ModelVie
     )
 
 
-def _node(
-    node: Node, claims: Claims, *, now: float, replica_ids: Sequence[str], stray_ids: Sequence[str]
-) -> NodeView:
+def _node(node: Node, claims: Claims, *, now: float) -> NodeView:
+    """A node without what runs there."""
     facts = node.facts
     total_mb, claimed_mb = facts.memory_total_mb, round(claims.memory_mb)
     is_unprobed = not facts.engines_probed and not facts.engine_versions
@@ -101,8 +100,6 @@ def _node(
         engine_versions=None if is_unprobed else facts.engine_versions,
         engine_installs=facts.engine_installs,
         fetches=facts.fetches,
-        replica_ids=tuple(replica_ids),
-        stray_shard_ids=tuple(stray_ids),
     )
 
 
