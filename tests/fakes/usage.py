@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 from llmgw.domain.pricing import Price, cost
+from llmgw.domain.usage_reports import Amounts, DayCheck, UsageSum
 from llmgw.domain.usage_rows import DispatchNote, UsageRow
 
 DAY_S = 86_400
@@ -58,3 +59,33 @@ def row(request_id=None, *, at=NOON, key="k1", model="chat", prompt=10, completi
         price=price,
         **{**values, **changed},
     )
+
+
+class FakeUsageBooks:
+    """Fits ``api.ports.UsageBooks``: two keys' sums, three requests, and days that agree or not."""
+
+    def __init__(self):
+        self.asked = []
+        self.requests = [row(f"r{number}", at=NOON + number) for number in range(3)]
+        self.has_rows = True
+
+    async def report(self, by, span, *, key_id="", limit):
+        self.asked.append((by, span, key_id, limit))
+        some = Amounts(3, 1, 1, 0, 1, 30, 15, 4, 75, 1020, 3)
+        sums = [
+            UsageSum("k1", "laptop", some, budget=1000, period="month"),
+            UsageSum("k2", "", Amounts(requests=1)),
+        ]
+        return sums[:limit]
+
+    async def rows(self, span):
+        self.asked.append(("rows", span))
+        return self._pages()
+
+    async def _pages(self):
+        for one in self.requests:
+            yield [one]
+
+    async def check(self, *, days):
+        good, bad = Amounts(requests=2), Amounts(requests=1)
+        return [DayCheck(MIDNIGHT, good, good, good if self.has_rows else bad)][:days]

@@ -38,6 +38,7 @@ from llmgw.api.routers import (
     router_only,
     status,
     support_bundle,
+    usage,
     weight,
 )
 from llmgw.api.schemas.problem import ErrorOut
@@ -63,6 +64,7 @@ _NOUNS = (
     capacity,
     brake,
     decision,
+    usage,
     audit,
     support_bundle,
 )

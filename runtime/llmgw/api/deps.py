@@ -109,6 +109,11 @@ def decisions(request: Request) -> ports.Decisions:
     return cast("Control", request.app.state.control).decisions
 
 
+def usage_books(request: Request) -> ports.UsageBooks:
+    """The account of what was used."""
+    return cast("Control", request.app.state.control).usage
+
+
 def metrics_page(request: Request) -> MetricsPage:
     """The figures of the gateway."""
     return cast("MetricsPage", request.app.state.figures)
@@ -131,3 +136,4 @@ AuditLog = Annotated[ports.Audit, Depends(audit_log)]
 Brakes = Annotated[ports.Brakes, Depends(brakes)]
 Measured = Annotated[ports.Measurements, Depends(measurements)]
 Decided = Annotated[ports.Decisions, Depends(decisions)]
+Used = Annotated[ports.UsageBooks, Depends(usage_books)]

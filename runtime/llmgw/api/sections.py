@@ -16,6 +16,7 @@ _ABOUT = {
     "capacity": "What ways to run models were measured to carry.",
     "brake": "The brake on a mass loss.",
     "decisions": "What passes have done.",
+    "usage": "What was used, by whom, and what it cost.",
     "audit": "What operators have done, and what was refused.",
     "support": "What somebody who helps has to see.",
 }

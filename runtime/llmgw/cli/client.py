@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
@@ -266,6 +266,24 @@ class AdminClient:
         """
         answer = self._answered(path, params, body=body, timeout_s=timeout_s, method=method)
         return {} if answer.status_code == httpx.codes.NO_CONTENT else self._document(answer)
+
+    def stream(
+        self, path: str, *, params: Mapping[str, str | None], timeout_s: float
+    ) -> Iterator[str]:
+        """The text that a route answers, as it comes; our errors as they are raised."""
+        asked = {k: v for k, v in params.items() if v is not None}
+        bound_s = self._timeout_s or timeout_s
+        url = f"{self._url}/api/v1/{path}"
+        try:
+            with self._http.stream("GET", url, params=asked, timeout=bound_s) as response:
+                if not response.is_success:
+                    response.read()
+                    self._document(response)
+                yield from response.iter_text()
+        except httpx.TransportError as error:
+            raise Unreachable(
+                f"the control plane at {self._url} did not answer to the end: {error}"
+            ) from error
 
     def read(self, rows: object, shape: TypeAdapter[_T]) -> _T:
         """What an answer means; ``Internal`` where this version does not know its shape."""

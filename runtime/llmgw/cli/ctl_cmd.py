@@ -119,6 +119,11 @@ COMMANDS: Mapping[str, LazyCommand] = {
         attribute="fetch",
         help="Have nodes fetch a model's weights ahead of its start.",
     ),
+    "usage": LazyCommand(
+        module="llmgw.cli.usage_cmd",
+        attribute="usage",
+        help="What was used, by whom, and what it cost.",
+    ),
     "audit": LazyCommand(
         module="llmgw.cli.audit_cmd",
         attribute="audit",

@@ -35,11 +35,6 @@ class Amounts:
     """The sum, over ``timed`` requests."""
     timed: int = 0
 
-    @property
-    def mean_latency_ms(self) -> float | None:
-        """Absent where no request has a time."""
-        return self.latency_ms / self.timed if self.timed else None
-
 
 @dataclass(frozen=True, slots=True)
 class UsageSum:

@@ -40,6 +40,7 @@ from llmgw.serve.decisions_log import DecisionsLog
 from llmgw.serve.kept import Kept
 from llmgw.serve.measured import Measured
 from llmgw.serve.remote_gateways import RemoteGateways
+from llmgw.serve.usage_shown import UsageShown
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +137,11 @@ class ControlPlane:
             brakes=instructions,
             measurements=Measured(store.capacity if store else None, clock=clock),
             decisions=DecisionsLog(Path(settings.state_dir), is_kept=self._journal is not None),
+            usage=UsageShown(
+                rows=store.usage if store else None,
+                sums=store.usage_sums if store else None,
+                clock=clock,
+            ),
         )
 
     def _made_listener(self, address: str, *, tls: TlsFiles | None) -> Listener:

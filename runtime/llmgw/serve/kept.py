@@ -11,6 +11,7 @@ from llmgw.control.catalog.keeping import StoredModels
 from llmgw.control.operators.kept_words import NodeRows, RollRows
 from llmgw.serve.audit_log import Entries
 from llmgw.serve.measured import Measures
+from llmgw.serve.usage_shown import Rows, Sums
 
 
 class Kept(Protocol):
@@ -39,4 +40,14 @@ class Kept(Protocol):
     @property
     def capacity(self) -> Measures:
         """What was measured."""
+        ...
+
+    @property
+    def usage(self) -> Rows:
+        """What requests used."""
+        ...
+
+    @property
+    def usage_sums(self) -> Sums:
+        """The sums of that."""
         ...

@@ -50,6 +50,7 @@ CALLS = {
     "status": "",
     "unban": "gpu01",
     "uncordon": "gpu01",
+    "usage": "",
     "wait": "big",
     "weights": "",
     "what-if add": "big",

@@ -7,7 +7,11 @@ import pytest
 from llmgw.api.application import create_app
 from tests.fakes.fleet import FakeFleet, FakeReadiness, control_of
 
-FILES = {"GET /api/v1/support-bundle": "application/gzip", "GET /metrics": "text/plain"}
+FILES = {
+    "GET /api/v1/support-bundle": "application/gzip",
+    "GET /api/v1/usage/requests.csv": "text/csv",
+    "GET /metrics": "text/plain",
+}
 """What is no JSON document."""
 REFUSAL = {"$ref": "#/components/schemas/ErrorOut"}
 
