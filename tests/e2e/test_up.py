@@ -109,12 +109,15 @@ def models(part):
     return url, {model["name"]: model["origin"] for model in shown}
 
 
-def test_after_a_kill_the_next_one_adopts_the_engine_and_knows_what_was_added(up, deployment):
+def test_after_a_kill_the_next_one_adopts_the_engine_and_knows_what_was_added(
+    up, deployment, data, once, tiny_gguf
+):
     part, _ = up
     engines = deployment.engines()
     url, _ = models(part)
-    added = {"definition": {"name": "late", "source": "/nowhere"}}
-    assert httpx.post(url, json=added, timeout=10).status_code == 201
+    late = {"name": "late", "source": str(tiny_gguf), "scaling": {"min": 0, "max": 1}}
+    late["profiles"] = [{"name": "cpu", "engine": "llamacpp"}]
+    assert httpx.post(url, json={"definition": late}, timeout=10).status_code == 201
     part.kill()
     assert deployment.engines() == engines
     part.start()
@@ -123,6 +126,11 @@ def test_after_a_kill_the_next_one_adopts_the_engine_and_knows_what_was_added(up
     assert models(part)[1] == {"late": "stored", "tiny-random": "declared"}
     assert part.stop() == 0
     assert deployment.engines() == {}
+    for file in (data / "models").iterdir():
+        file.unlink()
+    ran = once("--data", data)
+    assert ran.returncode == 0, "what was added is enough, and is loaded when it is asked"
+    assert ran.stdout.strip()
 
 
 def test_a_second_one_on_the_same_folder_names_the_first(up, once, data):

@@ -9,7 +9,7 @@ import logging.handlers
 import shutil
 import sys
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -72,7 +72,8 @@ def up(
 ) -> None:
     """Run a control plane, a gateway, an agent and a model here, until Ctrl-C.
 
-    Without --model or --config it serves the GGUF files in the models folder of --data.
+    Without --model or --config it serves the GGUF files in the models folder of --data, and what
+    was added with 'llmgw ctl model add'.
     Every setting of a server and of an agent can be given by environment too.
 
     \b
@@ -170,7 +171,20 @@ async def _serve(
             told.add(name)
     for failure in seen.failures:
         click.echo(failure, err=True)
+    asleep = [m.name for m in house.models() if m.status is ModelStatus.ON_DEMAND]
+    if question is not None:
+        click.echo(await _ask(question, model=_first(asleep), url=where.clients_url))
+        return
+    if asleep and not told:
+        click.echo(next_steps(asleep[0]))
     await asyncio.Event().wait()
+
+
+def _first(asleep: Sequence[str]) -> str:
+    """The model to ask where none is to run before somebody asks."""
+    if not asleep:
+        raise Unavailable("every model is off: 'llmgw ctl scale NAME --min 1' starts one")
+    return asleep[0]
 
 
 async def _until_news(

@@ -147,6 +147,8 @@ class AllInOne:
         port = await control.start()
         self._parts.push_async_callback(control.close)
         self._control = control
+        if not any(model.profiles for model in self.models()):
+            raise embedded.no_model(self._settings.data)
         return control, port
 
     async def _start_store(self, server: ServerSettings) -> Store:

@@ -39,12 +39,14 @@ class UpSettings:
 
     server: ServerSettings
     agent: AgentSettings
+    data: Path
 
 
 def load(wishes: Wishes, *, environ: Mapping[str, str]) -> UpSettings:
     """Settings from defaults, file, environment and options, each winning over those before.
 
-    Raises ``SettingsInvalid`` with every mistake, ``Invalid`` when there is no model.
+    Raises ``SettingsInvalid`` with every mistake, ``Invalid`` when there is no model, and no store
+    that may have one.
     """
     server = loading.load_server(
         wishes.config,
@@ -52,12 +54,13 @@ def load(wishes: Wishes, *, environ: Mapping[str, str]) -> UpSettings:
         overrides=_server_overrides(wishes),
         defaults=_server_defaults(wishes),
     )
-    if not any(model.profiles for model in server.models):
-        raise Invalid(_no_model(wishes))
+    has_store = _store_file(wishes).exists()
+    if not has_store and not any(model.profiles for model in server.models):
+        raise no_model(wishes.data)
     agent = loading.load_agent(
         None, environ=environ, overrides=_AGENT_OVERRIDES, defaults=_agent_defaults(wishes)
     )
-    return UpSettings(server=server, agent=agent)
+    return UpSettings(server=server, agent=agent, data=wishes.data)
 
 
 _AGENT_OVERRIDES: Mapping[str, object] = {"server": "http://127.0.0.1:1", "tls": None}
@@ -74,7 +77,7 @@ def _server_overrides(wishes: Wishes) -> Mapping[str, object]:
     # Its own agent comes in plaintext over loopback; others join an `llmgw server`.
     own = {"agent_listen": _ANY_PORT, "agent_tls": None, "control.enabled": True}
     # A store that is shared would need an election, and its data folder is nobody else's.
-    return {**given, **own, "auth.store": str(wishes.data.absolute() / "state" / "store.db")}
+    return {**given, **own, "auth.store": str(_store_file(wishes))}
 
 
 def _server_defaults(wishes: Wishes) -> Mapping[str, object]:
@@ -114,11 +117,16 @@ def _named_model(wishes: Wishes) -> Sequence[local_models.Definition] | None:
     return [local_models.named(wishes.model, name=wishes.name, threads=threads)]
 
 
-def _no_model(wishes: Wishes) -> str:
-    return (
+def _store_file(wishes: Wishes) -> Path:
+    return wishes.data.absolute() / "state" / "store.db"
+
+
+def no_model(data: Path) -> Invalid:
+    """Neither settings nor store have a model that could run here."""
+    return Invalid(
         "there is no model to serve; one of these gives one:\n"
         "  llmgw up --model /path/to/model.gguf\n"
         "  llmgw up --model https://example.com/model.gguf\n"
-        f"  put a GGUF file into {wishes.data / 'models'}\n"
+        f"  put a GGUF file into {data / 'models'}\n"
         "  llmgw up --config server.yaml, with models that have profiles"
     )

@@ -74,6 +74,13 @@ def test_without_any_model_it_is_told_how_to_get_one(tmp_path):
         load(tmp_path)
 
 
+def test_a_store_may_have_models_so_none_need_be_declared(tmp_path):
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "store.db").touch()
+    up = load(tmp_path)
+    assert (up.server.models, up.data) == ((), tmp_path)
+
+
 def test_a_name_without_a_model_is_refused(data):
     with pytest.raises(Invalid, match="--model"):
         load(data, name="mine")
