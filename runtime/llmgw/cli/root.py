@@ -55,6 +55,12 @@ COMMANDS: Mapping[str, LazyCommand] = {
         attribute="ctl",
         help="Ask a running control plane, and make its certificates.",
     ),
+    "keys": LazyCommand(
+        module="llmgw.cli.keys_cmd",
+        attribute="keys",
+        help="Make keys, say what they may use, and end them.",
+        extras="server",
+    ),
     "engine": LazyCommand(
         module="llmgw.cli.engine_cmd",
         attribute="engine",

@@ -24,6 +24,7 @@ from llmgw.config.store_address import StoreAddress
 from llmgw.errors import DeadlinePassed, Invalid, LlmgwError, Unreachable
 from llmgw.kit import logs
 from llmgw.store import migrating, translating
+from llmgw.store.migrating import Leave
 
 BUSY_S = 5.0
 """How long SQLite waits for another writer."""
@@ -65,9 +66,13 @@ class Database:
         """Whether it is a file of this machine."""
         return self.address.path is not None
 
-    async def open(self, *, may_migrate: bool) -> None:
+    async def open(
+        self, *, may_migrate: bool, may_create: bool = False, may_fill: bool = False
+    ) -> None:
         """Connect and see to the schema; once it has succeeded, calls cost nothing.
 
+        ``may_create`` makes the tables of an empty store, and changes none that are there;
+        ``may_fill`` opens one that a move has not filled yet.
         Raises what ``store.translating`` tells, and ``Conflict`` for a schema that does not fit.
         """
         async with self._opening:
@@ -77,9 +82,8 @@ class Database:
                 self._engine = self._made()
 
             async def see(connection: AsyncConnection) -> None:
-                await connection.run_sync(
-                    migrating.prepare, shown=self.address.shown, may_change=may_migrate
-                )
+                leave = Leave(may_change=may_migrate, may_create=may_create, may_fill=may_fill)
+                await connection.run_sync(migrating.prepare, shown=self.address.shown, leave=leave)
 
             await self._run(see, is_write=True)
             self._is_prepared = True

@@ -62,7 +62,7 @@ class LeasesRepo:
         self._database = database
         self._name = name
         path = database.address.path
-        self._lock = None if path is None else FileLock(path.with_name(f"{path.name}.lock"))
+        self._lock = None if path is None else lock_beside(path)
         self._by_lock: Lease | None = None
         """What was taken with the lock, as long as this process has it."""
         self._complaint = ""
@@ -164,6 +164,11 @@ class FileLock:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def lock_beside(path: Path) -> FileLock:
+    """What the server that leads on a SQLite file holds as long as it runs; not taken yet."""
+    return FileLock(path.with_name(f"{path.name}.lock"))
 
 
 def _sql(connection: AsyncConnection, statement: str) -> Any:

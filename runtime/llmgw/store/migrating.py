@@ -7,6 +7,7 @@ two servers that start together do not both make the tables.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +24,38 @@ from llmgw.store import tables
 EMPTY = "base"
 """The step before the first one: no tables of ours."""
 
+BEING_FILLED = "move-store"
+"""A lease of this name marks a store that a move has not filled yet."""
+
 _LOCK = 0x6C6C6D67770001
 """The advisory lock of our schema in PostgreSQL; SQLite's write lock does the same there."""
 
 _log = logs.get(__name__)
 
 
-def prepare(connection: Connection, *, shown: str, may_change: bool) -> None:
-    """Make sure that the schema can be worked with; ``Conflict`` says what to do otherwise.
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """What may be done to a store that is opened."""
 
-    ``may_change``: bring an empty or older one up to date.
-    """
+    may_change: bool
+    """Bring an empty or older one up to date."""
+    may_create: bool = False
+    """Only an empty one."""
+    may_fill: bool = False
+    """Go on with a move that has not filled it yet."""
+
+
+def prepare(connection: Connection, *, shown: str, leave: Leave) -> None:
+    """Make sure that the store can be worked with; ``Conflict`` says what to do otherwise."""
+    _see_to_schema(connection, shown=shown, leave=leave)
+    is_marked = select(tables.leases.c.name).where(tables.leases.c.name == BEING_FILLED)
+    if not leave.may_fill and connection.execute(is_marked).first() is not None:
+        raise Conflict(
+            f"the store {shown} is being filled: run 'llmgw keys move-store' to its end first"
+        )
+
+
+def _see_to_schema(connection: Connection, *, shown: str, leave: Leave) -> None:
     script, current = _script(), _locked_revision(connection)
     head = script.get_current_head() or EMPTY
     if current == head:
@@ -42,7 +64,7 @@ def prepare(connection: Connection, *, shown: str, may_change: bool) -> None:
     if current is not None and current not in known:
         _check_newer(connection, shown=shown, current=current, head=head)
         return
-    if not may_change:
+    if not (leave.may_change or (leave.may_create and current is None)):
         state = "has no tables yet" if current is None else f"is at schema {current}"
         raise Conflict(
             f"the store {shown} {state}, and this llmgw works on schema {head}; start `llmgw "

@@ -25,6 +25,7 @@ from llmgw.store.nodes_repo import NodesRepo
 from llmgw.store.people_repo import PeopleRepo
 from llmgw.store.rolls_repo import RollsRepo
 from llmgw.store.sessions_repo import SessionsRepo
+from llmgw.store.transfers import Transfers
 from llmgw.store.tree_repo import TreeRepo
 from llmgw.store.usage_repo import UsageRepo
 from llmgw.store.usage_sums_repo import UsageSumsRepo
@@ -50,15 +51,19 @@ class Store:
         self.keys = KeysRepo(self.database)
         self.claims = ClaimsRepo(self.database)
         self.limits = LimitsRepo(self.database)
+        self.transfers = Transfers(self.database)
         self.usage = UsageRepo(self.database)
         self.usage_sums = UsageSumsRepo(self.database)
 
-    async def open(self, *, may_migrate: bool) -> None:
+    async def open(
+        self, *, may_migrate: bool, may_create: bool = False, may_fill: bool = False
+    ) -> None:
         """Connect and see to the schema; a second time it costs nothing.
 
-        The server may migrate, a command may not: it would do so under a server that runs.
+        The server may migrate, a command may not: it would do so under a server that runs. Some
+        commands may make the tables of an empty store, which no server uses yet.
         """
-        await self.database.open(may_migrate=may_migrate)
+        await self.database.open(may_migrate=may_migrate, may_create=may_create, may_fill=may_fill)
 
     async def close(self) -> None:
         """Leave; what was written stays."""

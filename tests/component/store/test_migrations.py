@@ -15,6 +15,7 @@ from llmgw.domain.stored import ModelEdit, StoredModel
 from llmgw.errors import Conflict
 from llmgw.store import migrating, tables
 from llmgw.store.opening import Store
+from tests.fakes.tenants import key, let_in, plant
 
 MODEL = StoredModel(
     name="chat",
@@ -83,6 +84,20 @@ async def test_what_was_written_before_a_step_is_there_after_it_up_and_down(stor
     assert await store.jobs.page() == []
     await store.jobs.queue(JOB)
     assert await store.jobs.find("j1") == JOB
+
+
+async def test_people_and_keys_outlast_the_steps_after_theirs_and_go_with_their_own(store):
+    await plant(store)
+    ann = await let_in(store)
+    await store.keys.add(key(user_id=ann.user_id))
+    await moved(store, "0004")
+    assert await store.people.all() == [ann]
+    assert await store.keys.all() == [key(user_id=ann.user_id)]
+    await moved(store, "0003")
+    assert not {"users", "api_keys", "orgs"} & await ask(store, names)
+    await moved(store, "0004")
+    assert await store.people.all() == []
+    await plant(store)
 
 
 async def test_all_the_way_down_leaves_nothing_and_up_again_works(store):
