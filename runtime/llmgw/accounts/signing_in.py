@@ -99,8 +99,12 @@ class SigningIn:
             name=name.strip() or normal,
             state=UserState.PENDING,
             created_at=self._clock.wall(),
-            password_hash=await self._passwords.hashed(password),
+            password_hash=await self.hashed(password),
         )
+
+    async def hashed(self, password: str) -> str:
+        """What is stored of a new password; ``WeakPassword``."""
+        return await self._passwords.hashed(password)
 
     async def sign_in(self, *, email: str, password: str) -> Opened:
         """Open a session; ``BadCredentials``, ``NotApproved``, ``Suspended``, ``TooManyAttempts``.
@@ -180,7 +184,7 @@ class SigningIn:
         self._throttle.clear(bucket)
         if hmac.compare_digest(current.encode(errors="replace"), wanted.encode(errors="replace")):
             raise SamePassword("the new password is the old one")
-        await self._users.set_password(user_id, await self._passwords.hashed(wanted))
+        await self._users.set_password(user_id, await self.hashed(wanted))
         _log.info("password_changed", user=user_id)
 
     async def _is_right(self, password: str, user: User) -> bool:

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from llmgw.domain import people
 from llmgw.domain.people import User, UserState
 from llmgw.domain.stored import AuditEntry
-from llmgw.errors import Conflict, EmailTaken, IllegalTransition, Invalid, Unknown
+from llmgw.errors import Conflict, EmailTaken, Invalid, Unknown
 from llmgw.store import audit_repo, people_rows, upserting
 from llmgw.store.database import Database
 from llmgw.store.tables import projects, sessions, users
@@ -128,16 +128,15 @@ class PeopleRepo:
 
         return await self._database.write(work)
 
-    async def link(self, user_id: str, *, issuer: str, subject: str, project_id: str) -> User:
-        """Note who vouches for a person; a project that is not empty is its project from now on."""
+    async def set_project(
+        self, user_id: str, *, project_id: str, entry: AuditEntry | None = None
+    ) -> User:
+        """Have a person belong to another project; ``Unknown`` person or project."""
 
         async def work(connection: AsyncConnection) -> User:
             before = await _found(connection, user_id)
-            values = {"issuer": issuer or None, "subject": subject or None}
-            if project_id:
-                await _check_project(connection, project_id)
-                values["project_id"] = project_id
-            return await _change(connection, before, values, entry=None)
+            await _check_project(connection, project_id)
+            return await _change(connection, before, {"project_id": project_id}, entry=entry)
 
         return await self._database.write(work)
 
@@ -180,10 +179,7 @@ async def _check_project(connection: AsyncConnection, project_id: str) -> None:
 
 
 def _check_step(before: User, after: UserState) -> None:
-    try:
-        people.check_step(before.state, after, who=before.email)
-    except IllegalTransition as error:
-        raise Conflict(error.message) from error
+    people.check_step(before.state, after, who=before.email)
     if after is UserState.ACTIVE and not before.project_id:
         raise Conflict(f"{before.email} was never approved, so it has no project; approve it")
 

@@ -90,16 +90,21 @@ async def test_another_password_ends_sessions_of_that_person_alone(store):
 
 async def test_people_sign_in_elsewhere_by_a_name_that_is_one_persons(store):
     await let_in(store)
-    await let_in(store, BOB)
-    linked = await store.people.link("u1", issuer="https://id", subject="7", project_id="p2")
-    assert (linked.issuer, linked.subject, linked.project_id) == ("https://id", "7", "p2")
-    assert await store.people.by_subject(issuer="https://id", subject="7") == linked
+    elsewhere = dataclasses.replace(BOB, issuer="https://id", subject="7")
+    await store.people.add(elsewhere)
+    assert await store.people.by_subject(issuer="https://id", subject="7") == elsewhere
     assert await store.people.by_subject(issuer="https://other", subject="7") is None
-    taken = dataclasses.replace(BOB, user_id="u3", email="c@example.org", issuer="https://id")
+    same = dataclasses.replace(elsewhere, user_id="u3", email="c@example.org")
     with pytest.raises(Conflict, match="7 of https://id"):
-        await store.people.add(dataclasses.replace(taken, subject="7"))
-    with pytest.raises(Conflict):
-        await store.people.link("u2", issuer="https://id", subject="7", project_id="")
+        await store.people.add(same)
+
+
+async def test_people_move_to_projects_that_are_there(store):
+    await let_in(store)
+    moved = await store.people.set_project("u1", project_id="p2", entry=ENTRY)
+    assert (moved.project_id, await store.people.find("u1")) == ("p2", moved)
+    with pytest.raises(Unknown):
+        await store.people.set_project("u1", project_id="p9")
 
 
 async def test_flags_and_logins_are_kept(store):
