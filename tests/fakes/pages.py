@@ -6,12 +6,12 @@ import re
 
 import httpx
 
-from llmgw.accounts.claims import Claiming
+from llmgw.accounts.sealing import Claiming
 from llmgw.accounts.directory import Directory
 from llmgw.accounts.keys import KeyMaking
 from llmgw.accounts.passwords import Cost, Passwords
 from llmgw.accounts.signing_in import Policy, SigningIn
-from llmgw.accounts.telling import Telling
+from llmgw.accounts.noting import Telling
 from llmgw.web.application import Rooms, create_app
 
 URL = "http://llm.example"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from llmgw.accounts.key_ports import Keys, Limits, Places
-from llmgw.accounts.telling import Telling
+from llmgw.accounts.noting import Telling
 from llmgw.domain import api_keys, limits, tenancy
 from llmgw.domain.actors import Actor
 from llmgw.domain.api_keys import KeyChain, KeyState

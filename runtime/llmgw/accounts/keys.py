@@ -12,9 +12,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from llmgw.accounts import claims
+from llmgw.accounts import sealing
 from llmgw.accounts.key_ports import Keys
-from llmgw.accounts.telling import Telling
+from llmgw.accounts.noting import Telling
 from llmgw.domain import limits as rules
 from llmgw.domain import people
 from llmgw.domain.actors import Actor
@@ -53,7 +53,7 @@ class MadeKey:
 
     key: ApiKey
     secret: str = field(repr=False)
-    claim: claims.Sealed | None = None
+    claim: sealing.Sealed | None = None
 
 
 class KeyMaking:
@@ -178,11 +178,11 @@ def new_key_id() -> str:
     return "key-" + base64.b32encode(secrets.token_bytes(10)).decode().lower()
 
 
-def _sealed(secret: str, key_id: str, claim_s: float | None, *, now: float) -> claims.Sealed | None:
-    return None if claim_s is None else claims.seal(secret, key_id=key_id, now=now, ttl_s=claim_s)
+def _sealed(secret: str, key_id: str, claim_s: float | None, *, now: float) -> sealing.Sealed | None:
+    return None if claim_s is None else sealing.seal(secret, key_id=key_id, now=now, ttl_s=claim_s)
 
 
-def _claim(sealed: claims.Sealed | None) -> KeyClaim | None:
+def _claim(sealed: sealing.Sealed | None) -> KeyClaim | None:
     return sealed.claim if sealed else None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from llmgw.accounts.claims import CLAIM_S
+from llmgw.accounts.sealing import CLAIM_S
 from llmgw.accounts.keys import OVERLAP_S
 from llmgw.cli import key_make_cmd, keys_showing
 from llmgw.cli.params import Duration

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from llmgw.accounts.claims import CLAIM_S
+from llmgw.accounts.sealing import CLAIM_S
 from llmgw.accounts.keys import KeyWish, MadeKey
 from llmgw.cli import key_params, keys_showing
 from llmgw.cli.key_params import UNTIL

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from llmgw.accounts.moving import Move
+from llmgw.accounts.relocating import Move
 from llmgw.config import store_address
 from llmgw.config.store_address import StoreAddress
 from llmgw.domain.copies import Copied

@@ -25,7 +25,7 @@ from llmgw.store.nodes_repo import NodesRepo
 from llmgw.store.people_repo import PeopleRepo
 from llmgw.store.rolls_repo import RollsRepo
 from llmgw.store.sessions_repo import SessionsRepo
-from llmgw.store.transfers import Transfers
+from llmgw.store.table_copies import Transfers
 from llmgw.store.tree_repo import TreeRepo
 from llmgw.store.usage_repo import UsageRepo
 from llmgw.store.usage_sums_repo import UsageSumsRepo

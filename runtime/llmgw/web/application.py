@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute
 
-from llmgw.accounts.claims import Claiming
+from llmgw.accounts.sealing import Claiming
 from llmgw.accounts.directory import Directory
 from llmgw.accounts.keys import KeyMaking
 from llmgw.accounts.oidc import OidcLogin

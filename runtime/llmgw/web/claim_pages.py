@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from llmgw.accounts.claims import Claiming
+from llmgw.accounts.sealing import Claiming
 from llmgw.web import forms
 from llmgw.web.frames import Frame
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from llmgw.accounts.claims import Claiming
+from llmgw.accounts.sealing import Claiming
 from llmgw.accounts.keys import KeyMaking, KeyWish
-from llmgw.accounts.moving import Move
-from llmgw.accounts.telling import Telling
+from llmgw.accounts.relocating import Move
+from llmgw.accounts.noting import Telling
 from llmgw.config import store_address
 from llmgw.domain import people
 from llmgw.domain.actors import Actor

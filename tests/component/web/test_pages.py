@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from llmgw.accounts import claims
+from llmgw.accounts import sealing
 from llmgw.accounts.issuer import Client, Issuer
 from llmgw.accounts.oidc import Admission, OidcLogin
 from llmgw.domain.people import UserState, digest

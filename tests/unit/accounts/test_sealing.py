@@ -6,15 +6,15 @@ import dataclasses
 
 import pytest
 
-from llmgw.accounts import claims
+from llmgw.accounts import sealing
 from llmgw.errors import Internal
 
 SECRET = "sk-of-nobody"
-SEALED = claims.seal(SECRET, key_id="k1", now=10.0)
+SEALED = sealing.seal(SECRET, key_id="k1", now=10.0)
 
 
 def test_the_token_of_the_link_opens_what_it_sealed():
-    assert claims.unseal(SEALED.claim, SEALED.token) == SECRET
+    assert sealing.unseal(SEALED.claim, SEALED.token) == SECRET
     assert SEALED.claim.expires_at == 10.0 + 72 * 3600
 
 
@@ -32,10 +32,10 @@ def test_what_is_kept_tells_neither_key_nor_token():
 )
 def test_what_was_changed_opens_nothing(changed):
     with pytest.raises(Internal, match="was damaged"):
-        claims.unseal(dataclasses.replace(SEALED.claim, **changed), SEALED.token)
+        sealing.unseal(dataclasses.replace(SEALED.claim, **changed), SEALED.token)
 
 
 def test_another_token_opens_nothing():
-    other = claims.seal(SECRET, key_id="k1", now=10.0)
+    other = sealing.seal(SECRET, key_id="k1", now=10.0)
     with pytest.raises(Internal):
-        claims.unseal(SEALED.claim, other.token)
+        sealing.unseal(SEALED.claim, other.token)

@@ -1,6 +1,6 @@
 """Reads and writes whole tables, page by page, so that one store can be made a copy of another.
 
-``accounts.moving`` decides what is copied when; here is no order but that of the tables.
+``accounts.relocating`` decides what is copied when; here is no order but that of the tables.
 """
 
 from __future__ import annotations
