@@ -178,7 +178,9 @@ def new_key_id() -> str:
     return "key-" + base64.b32encode(secrets.token_bytes(10)).decode().lower()
 
 
-def _sealed(secret: str, key_id: str, claim_s: float | None, *, now: float) -> sealing.Sealed | None:
+def _sealed(
+    secret: str, key_id: str, claim_s: float | None, *, now: float
+) -> sealing.Sealed | None:
     return None if claim_s is None else sealing.seal(secret, key_id=key_id, now=now, ttl_s=claim_s)
 
 

@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from llmgw.accounts.sealing import Claiming
 from llmgw.accounts.directory import Directory
 from llmgw.accounts.keys import KeyMaking
 from llmgw.accounts.noting import Telling
+from llmgw.accounts.sealing import Claiming
 from llmgw.config import store_address
 from llmgw.config.settings import ServerSettings
 from llmgw.config.store_address import StoreAddress

@@ -262,7 +262,7 @@ async def link(store, clock):
     """A link to a key that somebody else made."""
     await store.keys.add(
         tenants.key(),
-        claim=(sealed := claims.seal("sk-secret", key_id="k1", now=clock.wall())).claim,
+        claim=(sealed := sealing.seal("sk-secret", key_id="k1", now=clock.wall())).claim,
     )
     return f"/claim/{sealed.token}"
 
