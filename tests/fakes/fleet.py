@@ -19,29 +19,29 @@ from llmgw.domain.decided import DecidedAction, DecidedPass
 from llmgw.domain.deeds import Deed
 from llmgw.domain.nodes import Fabric, Host, LocalWeights, NodeTarget, Storage, never_registered
 from llmgw.domain.outlooks import ActionView, ModelOutlook, OutlookView, PassView, PlanView
-from llmgw.domain.questions import Supposed, WhatIf
-from llmgw.domain.replicas import FetchProgress, ReplicaState, ShardState
-from llmgw.domain.stored import AuditEntry, AuditFilter, Capacity
-from llmgw.domain.views import (
+from llmgw.domain.placement_views import (
     ChosenPlacement,
     ChosenShard,
-    ControlView,
-    FailureView,
     GateView,
+    NodeVerdict,
+    PlacementView,
+    ProfileVerdict,
+)
+from llmgw.domain.questions import Supposed, WhatIf
+from llmgw.domain.replicas import FetchProgress, ReplicaState, ShardState
+from llmgw.domain.status_views import ControlView, LeadView, StatusView
+from llmgw.domain.stored import AuditEntry, AuditFilter, Capacity
+from llmgw.domain.views import (
+    FailureView,
     GpuUse,
     GpuView,
-    LeadView,
     LogTail,
     ModelStatus,
     ModelView,
-    NodeVerdict,
     NodeView,
-    PlacementView,
-    ProfileVerdict,
     RefusalView,
     ReplicaView,
     ShardView,
-    StatusView,
 )
 from llmgw.errors import Conflict, LlmgwError, NotConnected, Unknown
 from llmgw.kit.clock import SystemClock

@@ -18,20 +18,13 @@ from llmgw.domain.decided import DecidedPass
 from llmgw.domain.deeds import Deed
 from llmgw.domain.nodes import NodeTarget
 from llmgw.domain.outlooks import OutlookView, PlanView
+from llmgw.domain.placement_views import PlacementView
 from llmgw.domain.questions import WhatIf
+from llmgw.domain.status_views import LeadView, StatusView
 from llmgw.domain.stored import AuditEntry, AuditFilter, Capacity
 from llmgw.domain.usage_reports import DayCheck, Grouping, Span, UsageSum
 from llmgw.domain.usage_rows import UsageRow
-from llmgw.domain.views import (
-    LeadView,
-    LogTail,
-    ModelView,
-    NodeView,
-    PlacementView,
-    RefusalView,
-    ReplicaView,
-    StatusView,
-)
+from llmgw.domain.views import LogTail, ModelView, NodeView, RefusalView, ReplicaView
 
 
 class FleetViews(Protocol):

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from llmgw.api import acting
 from llmgw.api.ports import Control, Lead
 from llmgw.domain.actors import LEADER_HEADER, STANDING_HEADER
-from llmgw.domain.views import LeadView
+from llmgw.domain.status_views import LeadView
 from llmgw.errors import Standby, Unavailable
 
 

@@ -7,7 +7,7 @@ from pydantic import TypeAdapter
 
 from llmgw.cli import figures
 from llmgw.cli.asking import Asking, asks
-from llmgw.domain.views import BrakeView
+from llmgw.domain.status_views import BrakeView
 
 _SHAPE: TypeAdapter[BrakeView | None] = TypeAdapter(BrakeView | None)
 

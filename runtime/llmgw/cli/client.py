@@ -18,19 +18,11 @@ from llmgw.domain.actors import ACTOR_HEADER, ORIGIN_HEADER
 from llmgw.domain.deeds import Deed
 from llmgw.domain.nodes import NodeTarget
 from llmgw.domain.outlooks import OutlookView, PlanView
+from llmgw.domain.placement_views import PlacementView
 from llmgw.domain.questions import Supposed
-from llmgw.domain.views import (
-    FetchView,
-    LogTail,
-    ModelView,
-    NodeView,
-    OrphanView,
-    PlacementView,
-    RefusalView,
-    RemovalView,
-    ReplicaView,
-    StatusView,
-)
+from llmgw.domain.status_views import StatusView
+from llmgw.domain.views import LogTail, ModelView, NodeView, RefusalView, ReplicaView
+from llmgw.domain.weight_views import FetchView, OrphanView, RemovalView
 from llmgw.errors import (
     Conflict,
     DeadlinePassed,

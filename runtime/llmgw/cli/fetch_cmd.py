@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 from llmgw.cli.asking import Asking, asks
 from llmgw.cli.failures import ExitCode
 from llmgw.cli.screens import Column, Row
-from llmgw.domain.views import FetchOrderView
+from llmgw.domain.weight_views import FetchOrderView
 
 _ORDERS = (Column("NODE", is_whole=True), Column("TAKEN"), Column("IT SAYS", is_whole=True))
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from llmgw.cli import figures
 from llmgw.cli.screens import Column, Row, Screen
-from llmgw.domain.views import GatewayView
+from llmgw.domain.status_views import GatewayView
 
 _HEADS = ("GATEWAY", "STATE", "TERM", "TABLE", "WORKERS", "VERSION", "HEARD")
 

@@ -8,7 +8,7 @@ from llmgw.cli import completing
 from llmgw.cli.asking import Asking, asks
 from llmgw.cli.failures import ExitCode
 from llmgw.cli.screens import Column, Row, Screen
-from llmgw.domain.views import ChosenPlacement, PlacementView, ProfileVerdict
+from llmgw.domain.placement_views import ChosenPlacement, PlacementView, ProfileVerdict
 
 _GATE_COLUMNS = (Column("GATE"), Column("STATE", is_state=True), Column("DETAIL", is_whole=True))
 _NODE_COLUMNS = (Column("NODE"), Column("FITS", is_state=True), Column("REASON", is_whole=True))

@@ -7,7 +7,7 @@ import click
 from llmgw.cli import figures, gateways_showing, watching
 from llmgw.cli.asking import Asking, asks
 from llmgw.cli.screens import Column, Row, Screen
-from llmgw.domain.views import ClassTotals, ControlView, StatusView
+from llmgw.domain.status_views import ClassTotals, ControlView, StatusView
 
 
 @click.command()

@@ -8,7 +8,7 @@ from llmgw.cli import figures
 from llmgw.cli.asking import Asking, asks
 from llmgw.cli.failures import ExitCode
 from llmgw.cli.screens import Column, Row
-from llmgw.domain.views import FetchView, OrphanView, RemovalView
+from llmgw.domain.weight_views import FetchView, OrphanView, RemovalView
 
 _FETCHES = (
     Column("NODE", is_whole=True),

@@ -6,18 +6,15 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from llmgw.domain.replicas import ReplicaState
-from llmgw.domain.views import (
+from llmgw.domain.status_views import (
     ClassTotals,
     ControlView,
     FabricTotals,
-    GpuUse,
     IdleReplica,
-    ModelView,
-    NodeView,
-    ReplicaView,
     StatusView,
     Unplaced,
 )
+from llmgw.domain.views import GpuUse, ModelView, NodeView, ReplicaView
 
 IDLE_AFTER_S = 60.0
 """A replica that was used more recently than this is not worth a line."""

@@ -28,7 +28,7 @@ from llmgw.control.reconciler.loop import Reconciler
 from llmgw.control.reconciler.ports import Gateways, Rooms
 from llmgw.control.recorder.journal import Journal
 from llmgw.domain.routes import RouteTable
-from llmgw.domain.views import LeadView
+from llmgw.domain.status_views import LeadView
 from llmgw.errors import AlreadyHeld, Standby
 from llmgw.kit import addresses
 from llmgw.kit.clock import Clock, SystemClock

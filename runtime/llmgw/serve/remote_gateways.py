@@ -15,8 +15,8 @@ from llmgw.control.gateways.watches import Watches
 from llmgw.control.reconciler.ports import Gateways
 from llmgw.domain import names
 from llmgw.domain.routes import RouteTable
+from llmgw.domain.status_views import GatewayView
 from llmgw.domain.traffic import Traffic
-from llmgw.domain.views import GatewayView
 from llmgw.errors import LlmgwError
 from llmgw.gateway.ports import RouteSource
 from llmgw.kit.clock import Clock

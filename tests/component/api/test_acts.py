@@ -9,7 +9,7 @@ import pytest
 
 from llmgw.api import acting
 from llmgw.api.application import create_app
-from llmgw.domain.views import LeadView
+from llmgw.domain.status_views import LeadView
 from tests.fakes.fleet import FakeFleet, FakeReadiness, control_of
 from tests.fakes.listening import listening
 

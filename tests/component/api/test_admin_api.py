@@ -11,14 +11,9 @@ from pydantic import TypeAdapter
 
 from llmgw.api.application import create_app
 from llmgw.api.routers import metrics
-from llmgw.domain.views import (
-    ModelView,
-    NodeView,
-    PlacementView,
-    RefusalView,
-    ReplicaView,
-    StatusView,
-)
+from llmgw.domain.placement_views import PlacementView
+from llmgw.domain.status_views import StatusView
+from llmgw.domain.views import ModelView, NodeView, RefusalView, ReplicaView
 from tests.fakes.fleet import NOWHERE, FakeFleet, FakeReadiness, FakeRefusals, control_of
 from tests.fakes.listening import listening
 

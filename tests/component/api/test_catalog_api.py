@@ -11,7 +11,7 @@ import yaml
 
 from llmgw.api.application import create_app
 from llmgw.domain.catalog import Model
-from llmgw.domain.views import LeadView
+from llmgw.domain.status_views import LeadView
 from llmgw.errors import Unreachable
 from tests.fakes.fleet import FakeFleet, FakeReadiness, catalogs_of, control_of
 from tests.fakes.listening import listening

@@ -9,7 +9,7 @@ import pytest
 
 from llmgw.api.application import create_app
 from llmgw.domain.nodes import EngineInstall, InstallState
-from llmgw.domain.views import BrakeView
+from llmgw.domain.status_views import BrakeView
 from llmgw.kit.clock import SystemClock
 from llmgw.serve.measured import Measured
 from tests.fakes.fleet import GPU_NODE, FakeFleet, FakeReadiness, control_of

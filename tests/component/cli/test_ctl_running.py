@@ -15,7 +15,8 @@ import pytest
 
 from llmgw.api.application import create_app
 from llmgw.domain.nodes import EngineInstall, InstallState
-from llmgw.domain.views import BrakeView, LogTail
+from llmgw.domain.status_views import BrakeView
+from llmgw.domain.views import LogTail
 from llmgw.kit.clock import SystemClock
 from llmgw.serve.measured import Measured
 from tests.fakes import commands

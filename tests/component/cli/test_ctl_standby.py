@@ -6,7 +6,7 @@ import pytest
 
 from llmgw.api.application import create_app
 from llmgw.cli.failures import ExitCode
-from llmgw.domain.views import LeadView
+from llmgw.domain.status_views import LeadView
 from tests.fakes import commands
 from tests.fakes.fleet import FakeFleet, FakeLead, FakeReadiness, control_of
 from tests.fakes.listening import listening

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from llmgw.api.schemas import log, model, node, placement, replica, status
-from llmgw.domain import catalog, nodes, replicas, views
+from llmgw.domain import catalog, nodes, placement_views, replicas, status_views, views
 
 PAIRS = [
     (node.GpuOut, views.GpuView),
@@ -22,19 +22,19 @@ PAIRS = [
     (model.ScalingOut, catalog.Scaling),
     (model.FailureOut, views.FailureView),
     (model.ModelOut, views.ModelView),
-    (placement.GateOut, views.GateView),
-    (placement.NodeVerdictOut, views.NodeVerdict),
-    (placement.ProfileVerdictOut, views.ProfileVerdict),
-    (placement.ChosenShardOut, views.ChosenShard),
-    (placement.ChosenPlacementOut, views.ChosenPlacement),
-    (placement.PlacementOut, views.PlacementView),
-    (status.ControlOut, views.ControlView),
-    (status.GatewayOut, views.GatewayView),
-    (status.ClassTotalsOut, views.ClassTotals),
-    (status.FabricTotalsOut, views.FabricTotals),
-    (status.UnplacedOut, views.Unplaced),
-    (status.IdleReplicaOut, views.IdleReplica),
-    (status.StatusOut, views.StatusView),
+    (placement.GateOut, placement_views.GateView),
+    (placement.NodeVerdictOut, placement_views.NodeVerdict),
+    (placement.ProfileVerdictOut, placement_views.ProfileVerdict),
+    (placement.ChosenShardOut, placement_views.ChosenShard),
+    (placement.ChosenPlacementOut, placement_views.ChosenPlacement),
+    (placement.PlacementOut, placement_views.PlacementView),
+    (status.ControlOut, status_views.ControlView),
+    (status.GatewayOut, status_views.GatewayView),
+    (status.ClassTotalsOut, status_views.ClassTotals),
+    (status.FabricTotalsOut, status_views.FabricTotals),
+    (status.UnplacedOut, status_views.Unplaced),
+    (status.IdleReplicaOut, status_views.IdleReplica),
+    (status.StatusOut, status_views.StatusView),
     (log.LogTailOut, views.LogTail),
 ]
 

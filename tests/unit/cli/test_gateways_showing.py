@@ -6,7 +6,7 @@ import io
 
 from llmgw.cli import gateways_showing
 from llmgw.cli.screens import Screen
-from llmgw.domain.views import GatewayView
+from llmgw.domain.status_views import GatewayView
 
 
 def shown(*gateways):

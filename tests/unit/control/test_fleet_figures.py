@@ -12,8 +12,8 @@ from llmgw.control.reconciler.tallying import Tally
 from llmgw.domain import summaries
 from llmgw.domain.nodes import EngineInstall, InstallState, Storage
 from llmgw.domain.replicas import ShardState
+from llmgw.domain.status_views import ControlView, GatewayView
 from llmgw.domain.traffic import EndpointTraffic, Traffic
-from llmgw.domain.views import ControlView, GatewayView
 from tests.fakes import clusters, stirred
 from tests.fakes.random_clusters import Dice
 

@@ -6,7 +6,8 @@ import dataclasses
 
 from llmgw.domain import summaries
 from llmgw.domain.nodes import Fabric
-from llmgw.domain.views import ClassTotals, FabricTotals, GpuUse, GpuView, NodeView, Unplaced
+from llmgw.domain.status_views import ClassTotals, FabricTotals, Unplaced
+from llmgw.domain.views import GpuUse, GpuView, NodeView
 from tests.fakes.fleet import CONTROL, FETCHING_REPLICA, GPU_NODE, READY_REPLICA, FakeFleet
 
 

@@ -23,13 +23,8 @@ from llmgw.api.schemas.weight import (
 from llmgw.domain import weights
 from llmgw.domain.catalog import unknown_model
 from llmgw.domain.nodes import never_registered
-from llmgw.domain.views import (
-    FetchOrderView,
-    FetchView,
-    NodeView,
-    OrphanView,
-    RemovalView,
-)
+from llmgw.domain.views import NodeView
+from llmgw.domain.weight_views import FetchOrderView, FetchView, OrphanView, RemovalView
 from llmgw.errors import Conflict, LlmgwError
 
 router = APIRouter(tags=["weights"])

@@ -14,8 +14,8 @@ from llmgw.control.gateways.watches import Gateway
 from llmgw.domain import joint_traffic
 from llmgw.domain.gateway_reports import EndpointReport, Evidence, GatewayReport, ReportAnswer
 from llmgw.domain.routes import RouteTable
+from llmgw.domain.status_views import GatewayView
 from llmgw.domain.traffic import EndpointTraffic, Traffic
-from llmgw.domain.views import GatewayView
 from llmgw.errors import Unknown
 from llmgw.kit import logs
 from llmgw.kit.clock import Clock

@@ -13,8 +13,8 @@ from llmgw.domain.actions import Decision, Place
 from llmgw.domain.catalog import Catalog
 from llmgw.domain.replicas import ReplicaState
 from llmgw.domain.snapshots import Brake, Cluster
+from llmgw.domain.status_views import BrakeView
 from llmgw.domain.traffic import Traffic
-from llmgw.domain.views import BrakeView
 from llmgw.kit import logs
 
 _log = logs.get(__name__)

@@ -11,9 +11,7 @@ from llmgw.control.placement import planning
 from llmgw.control.placement.planning import Placement, Tried
 from llmgw.control.reconciler import gates, wanting
 from llmgw.domain.catalog import unknown_model
-from llmgw.domain.replicas import ReplicaState
-from llmgw.domain.snapshots import Snapshot
-from llmgw.domain.views import (
+from llmgw.domain.placement_views import (
     ChosenPlacement,
     ChosenShard,
     GateView,
@@ -21,6 +19,8 @@ from llmgw.domain.views import (
     PlacementView,
     ProfileVerdict,
 )
+from llmgw.domain.replicas import ReplicaState
+from llmgw.domain.snapshots import Snapshot
 
 
 def explain(name: str, snapshot: Snapshot) -> PlacementView:

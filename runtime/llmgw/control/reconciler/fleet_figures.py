@@ -9,7 +9,8 @@ from llmgw.control.reconciler import gates, showing, wanting
 from llmgw.domain import summaries
 from llmgw.domain.replicas import ReplicaState
 from llmgw.domain.snapshots import Snapshot
-from llmgw.domain.views import ControlView, GpuView, NodeView, ReplicaView
+from llmgw.domain.status_views import ControlView
+from llmgw.domain.views import GpuView, NodeView, ReplicaView
 from llmgw.kit import metrics
 from llmgw.kit.metrics import Sample
 

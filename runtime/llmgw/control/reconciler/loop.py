@@ -33,19 +33,14 @@ from llmgw.domain import summaries
 from llmgw.domain.actions import Decision, Place
 from llmgw.domain.nodes import HeartbeatFacts, NodeFacts
 from llmgw.domain.outlooks import OutlookView, PlanView
+from llmgw.domain.placement_views import PlacementView
 from llmgw.domain.questions import WhatIf
 from llmgw.domain.replicas import RunningShard, ShardReport
 from llmgw.domain.routes import RouteTable
 from llmgw.domain.snapshots import Snapshot
+from llmgw.domain.status_views import ControlView, StatusView
 from llmgw.domain.traffic import Traffic
-from llmgw.domain.views import (
-    ControlView,
-    ModelView,
-    NodeView,
-    PlacementView,
-    ReplicaView,
-    StatusView,
-)
+from llmgw.domain.views import ModelView, NodeView, ReplicaView
 from llmgw.kit import ids, logs
 from llmgw.kit.metrics import Sample
 

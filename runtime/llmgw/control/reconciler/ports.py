@@ -10,8 +10,8 @@ from llmgw.domain.actions import Decision
 from llmgw.domain.catalog import Catalog
 from llmgw.domain.replicas import ShardSpec
 from llmgw.domain.snapshots import Snapshot
+from llmgw.domain.status_views import GatewayView
 from llmgw.domain.traffic import Traffic
-from llmgw.domain.views import GatewayView
 from llmgw.kit.clock import Clock
 
 
