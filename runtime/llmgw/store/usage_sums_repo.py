@@ -29,6 +29,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from llmgw.domain.principals import Scope
 from llmgw.domain.usage_reports import (
     DAY_S,
     Amounts,
@@ -94,6 +95,19 @@ class UsageSumsRepo:
             Spend(key, project or "", team or "", org or "", micros=int(spent))
             for key, project, team, org, spent in await self._database.read(work)
         ]
+
+    async def spent_at(self, scope: Scope, scope_id: str, *, since: float) -> int:
+        """What all keys below one place of the tree have spent since the beginning of a day."""
+        key_id = scope_id if scope == "key" else ""
+        sums = _parts(Span(since=since // DAY_S * DAY_S), key_id=key_id)
+        tree, group_id, _ = _grouped(scope, sums)
+        micros = cast(func.coalesce(func.sum(sums.c.cost_micros), 0), BigInteger)
+        query = select(micros).select_from(tree).where(group_id == scope_id)
+
+        async def work(connection: AsyncConnection) -> int:
+            return int((await connection.execute(query)).scalar_one())
+
+        return await self._database.read(work)
 
     async def check_day(self, day: float) -> DayCheck:
         """One day, summed in all three ways; reads each of its rows."""

@@ -216,6 +216,22 @@ async def test_what_was_spent_since_a_day_is_summed_by_key(store):
     assert ever == {"k1": 2 * each, "k2": each}
 
 
+async def test_what_was_spent_below_a_place_is_summed_over_its_keys(store):
+    await plant(store)
+    await store.usage.write([row(key=key, at=NOON) for key in ("k1", "k1", "k2", "k3")])
+    await store.usage.write([row(key="k1", at=NOON - DAY_S)])
+    each = row().cost_micros
+    for (scope, scope_id), spent in {
+        ("key", "k1"): 2 * each,
+        ("project", "p2"): each,
+        ("team", "t1"): 2 * each,
+        ("org", "o1"): 3 * each,
+        ("org", "nobody"): 0,
+    }.items():
+        assert await store.usage_sums.spent_at(scope, scope_id, since=MIDNIGHT) == spent
+    assert await store.usage_sums.spent_at("org", "o1", since=0) == 4 * each
+
+
 async def test_old_days_go_and_their_sums_stay(store):
     await store.usage.write([row(at=NOON - n * DAY_S) for n in range(5)])
     assert await store.usage.prune(before=NOON - DAY_S) == 3
