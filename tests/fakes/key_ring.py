@@ -28,8 +28,18 @@ class KeyRing:
         self.gate = Gate(LimitBoard.private(), price_of=table.of, now=SystemClock().wall)
 
     def doors(self, **admission):
-        access = Access(keys=self, gate=self.gate, sink=self, look=self.gate.look)
+        access = Access(
+            keys=self,
+            gate=self.gate,
+            sink=self,
+            look=self.gate.look,
+            start=lambda: None,
+            close=self._close,
+        )
         return Doors(access=access, **admission)
+
+    async def _close(self):
+        self.gate.close()
 
     def known(self, token):
         return self.known_now.get(token)

@@ -125,9 +125,9 @@ class Identification:
             self._task = None
             self._finish(self._client, self._exchange, UNKNOWN_KEY)
             return
-        except KeysUnavailable as error:
+        except KeysUnavailable as away:
             self._task = None
-            self._finish(self._client, self._exchange, unavailable(error))
+            self._finish(self._client, self._exchange, unavailable(away))
             return
         except Exception as error:  # noqa: BLE001 - the client must hear of it
             self._task = None
@@ -136,10 +136,10 @@ class Identification:
         self._task = None
         try:
             self._go(self._client, self._exchange, principal)
-        except Exception as error:  # noqa: BLE001 - as of any work that fails
+        except Exception as fault:  # noqa: BLE001 - as of any work that fails
             work = self._client.work
             if work is not None:
-                work.on_fault(error)
+                work.on_fault(fault)
 
     def _end(self) -> None:
         if self._task is not None:

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from llmgw.domain.principals import Principal
 from llmgw.domain.routes import RouteTable
@@ -62,7 +62,10 @@ class KeyLookup(Protocol):
 
 
 class LimitGate(Protocol):
-    """The limits above a key; nothing here waits for anybody."""
+    """The limits above a key; nothing here waits for anybody.
+
+    A hold is given back to whoever gave it.
+    """
 
     def reserve(
         self, principal: Principal, model: str, *, prompt_tokens: int, completion_tokens: int
@@ -70,15 +73,15 @@ class LimitGate(Protocol):
         """Let a request in and hold what it may use; ``LimitReached``, and then nothing is held."""
         ...
 
-    def move(self, hold: Hold, model: str) -> Hold:
+    def move(self, hold: Any, model: str) -> Hold:
         """Hold the same for another model, or raise ``LimitReached`` and leave all as it was."""
         ...
 
-    def settle(self, hold: Hold, *, prompt_tokens: int, completion_tokens: int) -> int:
+    def settle(self, hold: Any, *, prompt_tokens: int, completion_tokens: int) -> int:
         """Count what it used in place of what was held; its cost in micro-units."""
         ...
 
-    def cancel(self, hold: Hold) -> None:
+    def cancel(self, hold: Any) -> None:
         """Give back all that is held, the request itself included."""
         ...
 

@@ -11,7 +11,7 @@ import asyncio
 import functools
 import random
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -76,13 +76,16 @@ class Place:
 class Access:
     """Whose keys let requests in, and what is held and charged for them.
 
-    ``look`` is called a few times a second.
+    ``look`` is called a few times a second, ``start`` before the first request and ``close`` after
+    the last one.
     """
 
     keys: KeyLookup
     gate: LimitGate
     sink: UsageSink
     look: Callable[[], None]
+    start: Callable[[], None]
+    close: Callable[[], Awaitable[None]]
     default_tokens: int = 1024
 
 
@@ -155,6 +158,9 @@ class Gateway:
             self._request_log.start()
         if self._event_stream is not None:
             self._event_stream.start()
+        if self._access is not None:
+            self._access.look()
+            self._access.start()
         self._unsubscribe = self._routes.subscribe(self._take_over)
         self._take_over(self._routes.current())
         loop = asyncio.get_running_loop()
@@ -205,6 +211,9 @@ class Gateway:
             await asyncio.to_thread(self._request_log.close)
         if self._event_stream is not None:
             await asyncio.to_thread(self._event_stream.close)
+        access, self._access = self._access, None
+        if access is not None:
+            await access.close()
 
     def stats(self) -> GatewayStats:
         """The figures of this moment."""

@@ -26,9 +26,19 @@ from llmgw.kit import logs
 from llmgw.kit.metrics import Sample
 from llmgw.kit.tasks import Tasks
 from llmgw.serve import messages
+from llmgw.serve.key_questions import KeyQuestions
 from llmgw.serve.link import Link, LinkListener
 from llmgw.serve.liveroutes import LiveRoutes
-from llmgw.serve.messages import AskFigures, Configure, Figures, Hello, Routes, Serving, Wanted
+from llmgw.serve.messages import (
+    AskFigures,
+    Configure,
+    Figures,
+    Hello,
+    KeyAnswer,
+    Routes,
+    Serving,
+    Wanted,
+)
 from llmgw.serve.siblings import Siblings
 from llmgw.serve.signals import StopAsked
 from llmgw.serve.wishes import Wishes
@@ -74,6 +84,7 @@ class Ties:
     routes: LiveRoutes
     wishes: Wishes
     siblings: Siblings
+    keys: KeyQuestions
 
 
 MakeGateway = Callable[[Configure, Ties], CarriesRequests]
@@ -103,6 +114,7 @@ class Worker:
         self._routes = LiveRoutes()
         self._wishes = Wishes(on_change=self._tell_wishes)
         self._siblings = Siblings(run_dir, find=self._receipt)
+        self._keys = KeyQuestions(self._sent)
         self._tasks = Tasks(owner="worker")
         self._stop = StopAsked()
         self._link: Link | None = None
@@ -151,6 +163,7 @@ class Worker:
         if link is not self._link:
             return
         self._link = None
+        self._keys.server_lost()
         if self._stop.is_asked:
             return
         if self._is_serving:
@@ -174,6 +187,8 @@ class Worker:
             logs.setup(level=log.level, as_json=log.format == "json")
         elif isinstance(message, AskFigures):
             self._tell_figures()
+        elif isinstance(message, KeyAnswer):
+            self._keys.answered(message)
         elif isinstance(message, Routes):
             self._routes.put(message.table)
             self._begin()
@@ -187,7 +202,12 @@ class Worker:
 
     async def _start(self, configured: Configure) -> None:
         try:
-            ties = Ties(routes=self._routes, wishes=self._wishes, siblings=self._siblings)
+            ties = Ties(
+                routes=self._routes,
+                wishes=self._wishes,
+                siblings=self._siblings,
+                keys=self._keys,
+            )
             self._gateway = self._make_gateway(configured, ties)
             self._siblings.open()
             await self._gateway.start([self._listener])
@@ -224,6 +244,10 @@ class Worker:
 
     def _receipt(self, request_id: str) -> bytes | None:
         return self._gateway.receipt(request_id) if self._gateway is not None else None
+
+    def _sent(self, message: messages.Message) -> bool:
+        self._send(message)
+        return self._link is not None
 
     def _send(self, message: messages.Message, *, fds: tuple[int, ...] = ()) -> None:
         if self._link is not None:

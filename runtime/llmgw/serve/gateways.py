@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import sys
+from functools import partial
 from pathlib import Path
 
+from llmgw.accounting import journal_files
+from llmgw.accounting.gate import Gate
+from llmgw.accounting.limit_board import LimitBoard
+from llmgw.accounting.usage_journal import UsageJournal
 from llmgw.config.carrying import RouterSettings
 from llmgw.config.settings import LogSettings
+from llmgw.domain.pricing import PriceTable
 from llmgw.gateway.board import LoadBoard
 from llmgw.gateway.ports import RouteSource
 from llmgw.gateway.request_log import RequestLog
-from llmgw.gateway.server import Doors, Gateway, Place
+from llmgw.gateway.server import Access, Doors, Gateway, Place
 from llmgw.kit import logs
 from llmgw.kit.clock import SystemClock
 from llmgw.serve.gateway_worker import Ties
-from llmgw.serve.messages import Configure
+from llmgw.serve.key_cache import Ask, KeyCache, Lifetimes
+from llmgw.serve.messages import AccessSettings, Configure
 from llmgw.serve.publishing import PublisherLock
 
 _log = logs.get(__name__)
@@ -54,9 +63,57 @@ def of_worker(configured: Configure, ties: Ties) -> Gateway:
         is_publisher=PublisherLock(board.parent),
         siblings=ties.siblings,
     )
+    access = None
+    if settings.access is not None:
+        limits = LimitBoard.attached(Path(settings.access.limits_board), row=configured.row + 1)
+        access = access_of(
+            settings.access, ask=ties.keys.ask, limits=limits, run_dir=board.parent.parent
+        )
     doors = Doors(
-        admission=settings.admission, on_demand=settings.on_demand, load_requests=ties.wishes
+        admission=settings.admission,
+        on_demand=settings.on_demand,
+        load_requests=ties.wishes,
+        access=access,
     )
     return make(
         router=settings.router, log=settings.log, routes=ties.routes, place=place, doors=doors
     )
+
+
+def access_of(settings: AccessSettings, *, ask: Ask, limits: LimitBoard, run_dir: Path) -> Access:
+    """Keys, limits and usage of one process that carries requests.
+
+    ``ask`` asks who opens the store; raises ``Invalid`` when usage cannot be noted.
+    """
+    clock = SystemClock()
+    prices = PriceTable(settings.prices, default=settings.default_price)
+    gate = Gate(limits, price_of=prices.of, now=clock.wall)
+    journal = UsageJournal(
+        Path(settings.usage_dir), slates=run_dir / journal_files.FOLDER, tag=str(os.getpid())
+    )
+    keys = KeyCache(
+        ask,
+        lifetimes=Lifetimes(
+            good_s=settings.cache_ttl_s,
+            bad_s=settings.negative_ttl_s,
+            stale_s=settings.stale_ttl_s,
+        ),
+        learn=limits.learn,
+        clock=clock,
+    )
+    return Access(
+        keys=keys,
+        gate=gate,
+        sink=journal,
+        look=gate.look,
+        start=journal.start,
+        close=partial(_close, keys, gate, journal),
+        default_tokens=settings.default_tokens,
+    )
+
+
+async def _close(keys: KeyCache, gate: Gate, journal: UsageJournal) -> None:
+    """Nobody sends any more: bring what is noted to the disk."""
+    await keys.close()
+    gate.close()
+    await asyncio.to_thread(journal.close)

@@ -32,11 +32,11 @@ from llmgw.serve.admin import AdminListener, RoutesReadiness
 from llmgw.serve.asgi_port import AsgiPort
 from llmgw.serve.kept import Kept
 from llmgw.serve.liveroutes import LiveRoutes
-from llmgw.serve.messages import WorkerSettings
+from llmgw.serve.messages import AccessSettings, WorkerSettings
 from llmgw.serve.metrics_pages import MetricsPages
 from llmgw.serve.route_file import RouteFile
 from llmgw.serve.signals import StopAsked
-from llmgw.serve.workers import Workers
+from llmgw.serve.workers import Access, Workers
 
 _log = logs.get(__name__)
 
@@ -105,6 +105,23 @@ class LeadingLike(Protocol):
         ...
 
 
+class AccessLike(Access, Protocol):
+    """Keys, limits and usage; ``host_access.HostAccess`` fits."""
+
+    @property
+    def settings(self) -> AccessSettings:
+        """What the workers must know of it."""
+        ...
+
+    async def start(self) -> None:
+        """Open the store, where it answers, and begin to bring usage there."""
+        ...
+
+    async def close(self) -> None:
+        """Bring what is noted, and leave the store."""
+        ...
+
+
 class Server:
     """One server from its lock to its end."""
 
@@ -120,6 +137,7 @@ class Server:
         self._settings = settings
         self._environ = environ
         self._announce = announce
+        self._store: Kept | None = None
         self._stop = StopAsked()
 
     async def run(self) -> None:
@@ -142,6 +160,7 @@ class Server:
         metrics_port = self._metrics_port(parts)
         control = await self._control(parts)
         routes = control.routes if control is not None else LiveRoutes(self._static_table())
+        access = await self._access(parts)
         workers = Workers(
             address=addresses.parse(settings.listen),
             count=settings.gateway.workers,
@@ -151,10 +170,13 @@ class Server:
                 log=settings.log,
                 admission=settings.admission,
                 on_demand=settings.on_demand,
+                access=access.settings if access is not None else None,
             ),
             run_dir=run_dir,
             table=routes.current(),
         )
+        if access is not None:
+            workers.ask_keys_of(access)
         parts.callback(routes.subscribe(workers.publish))
         url = await workers.start()
         stopping = settings.gateway
@@ -200,6 +222,7 @@ class Server:
             settings, last_routes=file.load(), leading=leading, environ=self._environ
         )
         if leading is not None:
+            self._store = leading.store
             parts.push_async_callback(leading.close)
             await leading.start()
         parts.push_async_callback(file.close)
@@ -212,6 +235,15 @@ class Server:
         if not control.has_tls and not addresses.parse(settings.agent_listen).is_loopback:
             _log.warning("agents_in_plaintext", means="whoever reaches the port can be any node")
         return control
+
+    async def _access(self, parts: AsyncExitStack) -> AccessLike | None:
+        """Keys, where they are asked for, of the store that the control plane has, if it has."""
+        if not self._settings.auth.enabled:
+            return None
+        access = _make_access(self._settings, store=self._store, environ=self._environ)
+        parts.push_async_callback(access.close)
+        await access.start()
+        return access
 
     def _static_table(self) -> RouteTable:
         endpoints = self._settings.endpoints
@@ -226,7 +258,7 @@ class Server:
         reach = " (on all addresses)" if listen.is_wildcard else ""
         self._announce(f"admin    {admin}")
         self._announce(f"clients  {url}/v1{reach}")
-        if not listen.is_loopback:
+        if not listen.is_loopback and not self._settings.auth.enabled:
             _log.warning("no_keys", means="whoever reaches the client port may use every model")
         _log.info("serving", version=__version__, clients=url, admin=admin)
 
@@ -266,4 +298,13 @@ def _make_leading(settings: ServerSettings, *, environ: Mapping[str, str]) -> Le
         return None
     module = importlib.import_module("llmgw.serve.leading")
     made: LeadingLike = module.Leading(settings, environ=environ)
+    return made
+
+
+def _make_access(
+    settings: ServerSettings, *, store: Kept | None, environ: Mapping[str, str]
+) -> AccessLike:
+    """Where keys are asked for; import it only there, as ``leading``."""
+    module = importlib.import_module("llmgw.serve.host_access")
+    made: AccessLike = module.make(settings, store=store, environ=environ)
     return made

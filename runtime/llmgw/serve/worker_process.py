@@ -23,9 +23,11 @@ from llmgw.serve import messages
 from llmgw.serve.link import Link
 from llmgw.serve.messages import (
     AskFigures,
+    AskKey,
     Configure,
     Figures,
     Hello,
+    KeyAnswer,
     Routes,
     Serving,
     Wanted,
@@ -48,6 +50,7 @@ class WorkerProcess:
         self.row: int | None = None
         self.figures: tuple[Sample, ...] = ()
         self.on_news: Callable[[], None] | None = None
+        self.on_key_asked: Callable[[str], None] | None = None
         self._asked: frozenset[str] = frozenset()
         self._child = child
         self._link = link
@@ -87,6 +90,10 @@ class WorkerProcess:
     def publish(self, table: RouteTable) -> None:
         """Tell the worker what to serve from now on."""
         self._send(Routes(table=table))
+
+    def tell(self, answer: KeyAnswer) -> None:
+        """Tell the worker whose a key is."""
+        self._send(answer)
 
     async def greeted(self, *, within_s: float) -> Hello:
         """The worker's first word; ``Internal`` when it ends, ``DeadlinePassed`` in silence."""
@@ -164,6 +171,9 @@ class WorkerProcess:
         elif isinstance(message, Wanted):
             self._asked = message.models
             self._tell_news()
+        elif isinstance(message, AskKey):
+            if self.on_key_asked is not None:
+                self.on_key_asked(message.key_hash)
         elif isinstance(message, Figures):
             self.figures = message.samples
             self._told.set()

@@ -15,7 +15,9 @@ import socket
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from llmgw import __version__
 from llmgw.domain.routes import RouteTable
@@ -31,7 +33,7 @@ from llmgw.kit.tasks import Tasks
 from llmgw.serve import listeners, siblings, survivors, worker_process
 from llmgw.serve.boards import HostBoard
 from llmgw.serve.figure_book import FigureBook
-from llmgw.serve.messages import WorkerSettings
+from llmgw.serve.messages import KeyAnswer, WorkerSettings
 from llmgw.serve.worker_process import WorkerProcess
 
 COMMAND = (sys.executable, "-m", "llmgw", "worker")
@@ -45,6 +47,26 @@ _TELL_S = 1.0
 _RESTARTS = Backoff(base_s=0.2, max_s=10.0)
 
 _log = logs.get(__name__)
+
+
+class Access(Protocol):
+    """What a host's server does about keys and limits; ``host_access.HostAccess`` fits."""
+
+    def open(self, *, rows: Iterable[int]) -> None:
+        """Have the limits board, with these rows of the load board taken by living workers."""
+        ...
+
+    def seat(self, row: int) -> None:
+        """A worker is about to have this row."""
+        ...
+
+    def leave(self, row: int, *, pid: int) -> None:
+        """The worker that had it has ended."""
+        ...
+
+    async def answer(self, key_hash: str) -> KeyAnswer:
+        """Whose a key is; within a bound, and never raises."""
+        ...
 
 
 @dataclass(slots=True)
@@ -73,6 +95,7 @@ class Workers:
         command: Sequence[str] = COMMAND,
     ) -> None:
         """``table`` is served first; nothing is opened or started before ``start``."""
+        self._access: Access | None = None
         self._address = address
         self._count = count
         self._settings = settings
@@ -86,6 +109,10 @@ class Workers:
         self._leaving: set[WorkerProcess] = set()
         self._on_news: Subscribers[Callable[[], None]] = Subscribers()
 
+    def ask_keys_of(self, access: Access) -> None:
+        """Have the workers ask for keys; before ``start``, and as their settings say."""
+        self._access = access
+
     async def start(self) -> str:
         """Take over what lives, start what is missing; returns the address once all of them serve.
 
@@ -97,8 +124,12 @@ class Workers:
         try:
             self._board = _board_of(found, run_dir=self._run_dir)
             self._board.list(self._table)
+            if self._access is not None:
+                self._access.open(rows=[w.row for w in found if w.row is not None])
             self._seats = self._seated_at(self._sockets((*usable, *leaving)), found=usable)
             self._leaving.update(leaving)
+            for worker in leaving:
+                worker.on_key_asked = partial(self._look_up, worker)
             for number, seat in enumerate(self._seats):
                 self._tasks.spawn(f"seat-{number}", self._keep(seat))
             await _all(seat.first for seat in self._seats)
@@ -235,6 +266,7 @@ class Workers:
             worker = seat.current = self._spawned(seat.listener)
         seat.current = worker
         worker.on_news = self._tell_news
+        worker.on_key_asked = partial(self._look_up, worker)
         worker.publish(self._table)
         await worker.served(within_s=_SERVE_S)
         _log.info(
@@ -251,6 +283,8 @@ class Workers:
         if self._board is None:
             raise Internal("workers have no board before they are started")
         row = self._board.seat_row()
+        if self._access is not None:
+            self._access.seat(row)
         try:
             worker = worker_process.spawn(
                 command=self._command, run_dir=self._run_dir, listener=listener
@@ -281,8 +315,18 @@ class Workers:
         self._figures.note(worker.pid, worker.figures)
         self._figures.end(worker.pid)
         if self._board is not None and worker.row is not None:
+            if self._access is not None:
+                self._access.leave(worker.row, pid=worker.pid)
             self._board.free_row(worker.row)
             worker.row = None
+
+    def _look_up(self, worker: WorkerProcess, key_hash: str) -> None:
+        if self._access is not None:
+            self._tasks.spawn("key", self._tell_key(self._access, worker, key_hash))
+
+    @staticmethod
+    async def _tell_key(access: Access, worker: WorkerProcess, key_hash: str) -> None:
+        worker.tell(await access.answer(key_hash))
 
     def _tell_news(self) -> None:
         for on_news in self._on_news:

@@ -1,0 +1,153 @@
+"""Joins what a host's server does about keys, limits and usage: desk, limits board and ledger.
+
+Imported where keys are asked for, and only there: it knows the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from llmgw.accounting import journal_files, limit_layout
+from llmgw.accounting.host_limits import HostLimits
+from llmgw.accounting.ledger import Ledger
+from llmgw.config import store_address
+from llmgw.config.settings import ServerSettings
+from llmgw.domain.pricing import Price
+from llmgw.domain.usage_rows import UsageRow
+from llmgw.errors import Unavailable
+from llmgw.kit import logs
+from llmgw.kit.clock import SystemClock
+from llmgw.kit.tasks import Tasks
+from llmgw.serve import accounts
+from llmgw.serve.key_desk import KeyDesk
+from llmgw.serve.messages import AccessSettings, KeyAnswer
+from llmgw.store import opening
+from llmgw.store.database import Sizing
+from llmgw.store.opening import Store
+
+_CATCH_UP_S = 2.0
+_OPEN_EVERY_S = 2.0
+
+_log = logs.get(__name__)
+
+
+class HostAccess:
+    """Fits ``workers.Access``, from ``start`` to ``close``."""
+
+    def __init__(self, settings: ServerSettings, *, store: Store, is_own: bool) -> None:
+        """Nothing is opened yet; a store of its own it opens and closes."""
+        auth, clock = settings.auth, SystemClock()
+        self._store = store
+        self._is_own = is_own
+        self._tasks = Tasks(owner="access")
+        self.settings = access_settings(settings)
+        self._run_dir = Path(settings.run_dir)
+        self._clock = clock
+        self._limits: HostLimits | None = None
+        self._ledger = Ledger(
+            Path(settings.state_dir) / journal_files.FOLDER,
+            rows=store.usage,
+            clock=clock,
+            on_finished=self._finished,
+            batch_rows=auth.usage.batch_size,
+            every_s=auth.usage.flush_interval,
+        )
+        self._desk = KeyDesk(
+            accounts.joined(store, settings=settings, clock=clock).directory,
+            stamps=store.keys,
+            sums=store.usage_sums,
+            caught_up=partial(self._ledger.caught_up, within_s=_CATCH_UP_S),
+            clock=clock,
+        )
+
+    async def start(self) -> None:
+        """See ``server.AccessLike``."""
+        if self._is_own and not await self._opened():
+            self._tasks.spawn("open", self._open_later())
+        self._ledger.start()
+        self._desk.start()
+
+    async def close(self) -> None:
+        """See ``server.AccessLike``."""
+        await self._tasks.close()
+        await self._desk.close()
+        await self._ledger.close()
+        if self._is_own:
+            await self._store.close()
+
+    def open(self, *, rows: Iterable[int]) -> None:
+        """See ``workers.Access``."""
+        taken = [_row(row) for row in rows]
+        self._limits = HostLimits.opened(self._run_dir, rows=taken, now=self._clock.wall())
+        self._desk.slots = self._limits
+
+    def seat(self, row: int) -> None:
+        """See ``workers.Access``."""
+        if self._limits is not None:
+            self._limits.seat(_row(row))
+
+    def leave(self, row: int, *, pid: int) -> None:
+        """See ``workers.Access``."""
+        if self._limits is not None:
+            self._limits.leave(_row(row), tag=str(pid), now=self._clock.wall())
+
+    async def answer(self, key_hash: str) -> KeyAnswer:
+        """See ``workers.Access``."""
+        return await self._desk.answer(key_hash)
+
+    async def _opened(self) -> bool:
+        try:
+            await self._store.open(may_migrate=True)
+        except Unavailable as error:
+            _log.warning("store_away", reason=error.message, means="unknown keys have to wait")
+            return False
+        return True
+
+    async def _open_later(self) -> None:
+        while True:
+            await asyncio.sleep(_OPEN_EVERY_S)
+            if await self._opened():
+                return
+
+    def _finished(self, tag: str, lost: Sequence[UsageRow]) -> None:
+        if self._limits is not None:
+            self._limits.settle(tag, self._desk.counters_of(lost), now=self._clock.wall())
+
+
+def make(
+    settings: ServerSettings, *, store: Store | None, environ: Mapping[str, str]
+) -> HostAccess:
+    """With the store of the control plane, where there is one that has it open."""
+    if store is not None:
+        return HostAccess(settings, store=store, is_own=False)
+    auth = settings.auth
+    address = store_address.resolve(auth.store, environ=environ)
+    opening.check_owner(address)
+    sizing = Sizing(connections=auth.store_connections, timeout_s=auth.store_timeout_s)
+    return HostAccess(settings, store=Store(address, sizing=sizing), is_own=True)
+
+
+def access_settings(settings: ServerSettings) -> AccessSettings:
+    """What the workers must know of it."""
+    auth = settings.auth
+    return AccessSettings(
+        cache_ttl_s=auth.cache_ttl,
+        negative_ttl_s=auth.negative_ttl,
+        stale_ttl_s=auth.stale_ttl,
+        default_tokens=settings.accounting.default_completion_tokens,
+        usage_dir=str(Path(settings.state_dir) / journal_files.FOLDER),
+        limits_board=str(limit_layout.path(Path(settings.run_dir))),
+        prices={
+            name: Price(price.prompt_per_1k, price.completion_per_1k)
+            for name, price in auth.pricing.items()
+        },
+        default_price=Price(auth.default_price.prompt_per_1k, auth.default_price.completion_per_1k),
+    )
+
+
+def _row(row: int) -> int:
+    """The row on the limits board of who has this one on the load board; the first is ours."""
+    return row + 1
