@@ -9,8 +9,9 @@ error becomes an event of it, since its status is spent.
 from __future__ import annotations
 
 from llmgw.gateway import headers
+from llmgw.gateway.chunked_framing import chunk
 from llmgw.gateway.exchange import Exchange
-from llmgw.gateway.framing import Framing, chunk
+from llmgw.gateway.framing import Framing
 from llmgw.gateway.ports import Client, Work
 from llmgw.gateway.replies import Answer
 from llmgw.gateway.responses import ResponseHead

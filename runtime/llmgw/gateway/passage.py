@@ -8,14 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from llmgw.gateway.framing import (
-    ChunkedFraming,
-    Framing,
-    LengthFraming,
-    chunk,
-    payload_of,
-    shown_of,
-)
+from llmgw.gateway.chunked_framing import ChunkedFraming, chunk, payload_of, shown_of
+from llmgw.gateway.framing import Framing, LengthFraming
 from llmgw.gateway.usage import Usage
 from llmgw.gateway.usage_chunk import Removal
 

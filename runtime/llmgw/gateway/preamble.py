@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from llmgw.gateway import framing
+from llmgw.gateway import chunked_framing
 from llmgw.gateway.framing import Framing
 
 MOST_BYTES = 65536
@@ -23,4 +23,4 @@ def is_all(follower: Framing, body: bytes) -> bool:
     """Whether ``body``, all that came so far as it came, has comments and empty lines alone."""
     if _FIRST_WORD in body or len(body) > MOST_BYTES:
         return False  # a line that begins so is the word of nearly every stream
-    return _WORD.search(framing.payload_of(follower, body)) is None
+    return _WORD.search(chunked_framing.payload_of(follower, body)) is None

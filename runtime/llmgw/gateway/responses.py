@@ -9,12 +9,8 @@ from typing import Final
 
 import httptools
 
-from llmgw.gateway.framing import (
-    ChunkedFraming,
-    CloseFraming,
-    Framing,
-    LengthFraming,
-)
+from llmgw.gateway.chunked_framing import ChunkedFraming
+from llmgw.gateway.framing import CloseFraming, Framing, LengthFraming
 
 _MOST_KNOWN: Final = 64
 _MOST_KNOWN_BYTES: Final = 2048

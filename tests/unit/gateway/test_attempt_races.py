@@ -11,8 +11,8 @@ from llmgw.domain.routes import Endpoint, RouteTable
 from llmgw.gateway import attempt
 from llmgw.gateway.attempt import Attempt
 from llmgw.gateway.breaker import BreakerRules, Permit
+from llmgw.gateway.chunked_framing import ChunkedFraming
 from llmgw.gateway.endpoints import Registry
-from llmgw.gateway.framing import ChunkedFraming
 from llmgw.gateway.outcomes import Ending
 from llmgw.gateway.responses import ResponseHead
 from tests.fakes.clock import FakeClock

@@ -9,13 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llmgw.gateway.framing import (
-    ChunkedFraming,
-    CloseFraming,
-    FramingBroken,
-    LengthFraming,
-    Surplus,
-)
+from llmgw.gateway.chunked_framing import ChunkedFraming
+from llmgw.gateway.framing import CloseFraming, FramingBroken, LengthFraming, Surplus
 
 
 def chunked(*payloads, extension=b"", trailer=b""):

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llmgw.gateway.framing import ChunkedFraming, CloseFraming, LengthFraming
+from llmgw.gateway.chunked_framing import ChunkedFraming
+from llmgw.gateway.framing import CloseFraming, LengthFraming
 from llmgw.gateway.passage import AsItCame, Bare, WithoutUsage
 from llmgw.gateway.replies import truncation_event
 from llmgw.gateway.usage_chunk import MOST_HELD_BYTES

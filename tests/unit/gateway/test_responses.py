@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from llmgw.gateway.framing import ChunkedFraming, CloseFraming, LengthFraming
+from llmgw.gateway.chunked_framing import ChunkedFraming
+from llmgw.gateway.framing import CloseFraming, LengthFraming
 from llmgw.gateway.responses import HeadBroken, Heads, ResponseHead
 
 
