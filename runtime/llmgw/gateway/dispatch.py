@@ -158,8 +158,7 @@ class Dispatch:
         """See ``attempt.Owner``."""
         exchange = self._exchange
         exchange.sent_at = now = self._shared.now()
-        if not exchange.first_sent_at:
-            exchange.first_sent_at = now
+        exchange.first_sent_at = exchange.first_sent_at or now
         most_s = self._shared.settings.response_timeout_s
         self._client.due_at = now + most_s if most_s else NEVER
 
@@ -311,7 +310,8 @@ class Dispatch:
         exchange.first_byte_at = self._shared.now()
         self._shared.books.committed(exchange)
         self._learn()
-        client.due_at = exchange.first_byte_at + self._look_every_s()
+        profile = self._model.routing_profile
+        client.due_at = exchange.first_byte_at + self._patience().look_every_s(profile)
         exchange.closes = client.closes_after(exchange) or framing.ends_at_close()
         head = headers.answer_head(attempt.head, exchange)
         manner = Manner.of(exchange, is_events=attempt.head.is_events)
@@ -339,23 +339,16 @@ class Dispatch:
     def _patience(self) -> Patience:
         return self._shared.patience if self._exchange.status < 300 else silence.WITH_REFUSALS
 
-    def _look_every_s(self) -> float:
-        return self._patience().look_every_s(self._model.routing_profile)
-
     def _look_for_silence(self, relay: Relay) -> None:
         """See whether the answer still brings something."""
         now, attempt, client = self._shared.now(), self._attempt, self._client
         if self._silence is None:
             profile = self._model.routing_profile
             self._silence = Silence(self._patience(), profile=profile, begun_at=now)
-        cut = self._silence.look(
-            relay,
-            now=now,
-            is_excused=client.is_paused,
-            is_stuck=attempt is not None and attempt.live.is_ejected,
-        )
+        is_stuck = attempt is not None and attempt.live.is_ejected
+        cut = self._silence.look(relay, now=now, is_excused=client.is_paused, is_stuck=is_stuck)
         if cut is None:
-            client.due_at = now + self._look_every_s()
+            client.due_at = now + self._silence.look_every_s
         else:
             relay.cut(cut)
 
@@ -367,8 +360,7 @@ class Dispatch:
 
     def _refuse(self, refusal: Refusal) -> None:
         exchange = self._exchange
-        exchange.status = refusal.status
-        exchange.code = refusal.code
+        exchange.status, exchange.code = refusal.status, refusal.code
         self._settle(State.FAILED)
         self._client.send(refusal.answer(exchange.request_id), exchange)
 

@@ -78,13 +78,14 @@ class Talking(Protocol):
 
 
 class Silence:
-    """How long one answer has brought nothing."""
+    """How long one answer has brought nothing; it is to be looked at every ``look_every_s``."""
 
-    __slots__ = ("_events", "_hard_s", "_mark", "_since", "_suspect_s")
+    __slots__ = ("_events", "_hard_s", "_mark", "_since", "_suspect_s", "look_every_s")
 
     def __init__(self, patience: Patience, *, profile: str, begun_at: float) -> None:
         self._suspect_s = patience.suspect_s
         self._hard_s = patience.hard_of(profile)
+        self.look_every_s = patience.look_every_s(profile)
         self._since = begun_at
         self._mark = -1
         self._events = 0
