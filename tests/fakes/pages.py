@@ -6,13 +6,13 @@ import re
 
 import httpx
 
-from llmgw.accounts.sealing import Claiming
 from llmgw.accounts.directory import Directory
 from llmgw.accounts.keys import KeyMaking
-from llmgw.accounts.passwords import Cost, Passwords
-from llmgw.accounts.signing_in import Policy, SigningIn
 from llmgw.accounts.noting import Telling
-from llmgw.web.application import Rooms, create_app
+from llmgw.accounts.passwords import Cost, Passwords
+from llmgw.accounts.sealing import Claiming
+from llmgw.accounts.signing_in import Policy, SigningIn
+from llmgw.web.page_app import Rooms, create_app
 
 URL = "http://llm.example"
 QUICK = Cost(time=1, memory_kib=64, parallelism=1)

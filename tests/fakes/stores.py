@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
+import shutil
 
 import pytest
 
 from llmgw.config import store_address
 from llmgw.store.database import Sizing
 from llmgw.store.opening import Store
+from tests.fakes import tenants
 
 KINDS = ("sqlite", "postgresql")
 
@@ -54,3 +57,24 @@ async def opened():
 async def store(address, opened):
     """An open store with nothing in it."""
     return await opened(address)
+
+
+@pytest.fixture(scope="session")
+def planted_file(tmp_path_factory):
+    """A SQLite store with a small tree in it, to be copied: making one takes a while."""
+    path = tmp_path_factory.mktemp("planted") / "store.db"
+
+    async def make():
+        made = Store(store_address.parse(str(path)))
+        await made.open(may_migrate=True)
+        await tenants.plant(made)
+        await made.close()
+
+    asyncio.run(make())
+    return path
+
+
+@pytest.fixture
+async def planted(planted_file, tmp_path, opened):
+    """An open store with a small tree in it."""
+    return await opened(str(shutil.copy(planted_file, tmp_path / "store.db")))

@@ -18,8 +18,18 @@ _STOP_WITHIN_S = 3
 class AsgiPort:
     """One open port with its application, from ``start`` to ``close``."""
 
-    def __init__(self, listener: socket.socket, *, app: Any, name: str) -> None:
-        """Serve ``app`` on ``listener``, which is closed with it; ``name`` is that of its task."""
+    def __init__(
+        self,
+        listener: socket.socket,
+        *,
+        app: Any,
+        name: str,
+        protocol: type[asyncio.Protocol] | None = None,
+    ) -> None:
+        """Serve ``app`` on ``listener``, which is closed with it; ``name`` is that of its task.
+
+        ``protocol`` speaks HTTP in another way than uvicorn's own.
+        """
         self._listener = listener
         self._server = _Server(
             uvicorn.Config(
@@ -27,6 +37,7 @@ class AsgiPort:
                 log_config=None,
                 access_log=False,
                 lifespan="off",
+                http=protocol or "auto",
                 ws="none",
                 timeout_graceful_shutdown=_STOP_WITHIN_S,
             )

@@ -24,6 +24,11 @@ _SECRET = re.compile(r'<code id="key">(sk-[\w-]+)</code>')
 
 
 @pytest.fixture
+def store(planted):
+    return planted
+
+
+@pytest.fixture
 def app(store, clock):
     return pages.make_app(store, clock)
 

@@ -16,10 +16,10 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute
 
-from llmgw.accounts.sealing import Claiming
 from llmgw.accounts.directory import Directory
 from llmgw.accounts.keys import KeyMaking
 from llmgw.accounts.oidc import OidcLogin
+from llmgw.accounts.sealing import Claiming
 from llmgw.accounts.signing_in import SigningIn
 from llmgw.api import problems
 from llmgw.api.edge import RequestEdge
