@@ -13,6 +13,7 @@ from pathlib import Path
 from llmgw.accounting import journal_files, limit_layout
 from llmgw.accounting.host_limits import HostLimits
 from llmgw.accounting.ledger import Ledger
+from llmgw.accounting.retention import Retention
 from llmgw.config import store_address
 from llmgw.config.settings import ServerSettings
 from llmgw.domain.pricing import Price
@@ -55,6 +56,7 @@ class HostAccess:
             batch_rows=auth.usage.batch_size,
             every_s=auth.usage.flush_interval,
         )
+        self._retention = Retention(store.usage, retain_days=auth.usage.retain_days, clock=clock)
         self._desk = KeyDesk(
             accounts.joined(store, settings=settings, clock=clock).directory,
             stamps=store.keys,
@@ -68,12 +70,14 @@ class HostAccess:
         if self._is_own and not await self._opened():
             self._tasks.spawn("open", self._open_later())
         self._ledger.start()
+        self._retention.start()
         self._desk.start()
 
     async def close(self) -> None:
         """See ``server.AccessLike``."""
         await self._tasks.close()
         await self._desk.close()
+        await self._retention.close()
         await self._ledger.close()
         if self._is_own:
             await self._store.close()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Row, Table, select
+from sqlalchemy import Row, Table, literal, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from llmgw.domain.pricing import Price
@@ -17,7 +17,7 @@ from llmgw.domain.usage_reports import DAY_S, HOUR_S
 from llmgw.domain.usage_rows import UsageRow
 from llmgw.store import upserting, usage_partitions
 from llmgw.store.database import Database
-from llmgw.store.tables import usage, usage_days, usage_hours
+from llmgw.store.tables import At, usage, usage_days, usage_hours
 
 SUMMED = (
     "requests",
@@ -85,10 +85,10 @@ class UsageRepo:
         if until is not None:
             query = query.where(usage.c.at < until)
         if after is not None:
+            last = tuple_(literal(after.at, At), literal(after.entry_id))
             query = query.where(
-                (usage.c.at > after.at)
-                | ((usage.c.at == after.at) & (usage.c.entry_id > after.entry_id)),
-                usage.c.at >= after.at,
+                usage.c.at >= after.at,  # by which PostgreSQL leaves out whole days
+                tuple_(usage.c.at, usage.c.entry_id) > last,
             )
 
         async def work(connection: AsyncConnection) -> Sequence[Row[Any]]:
