@@ -23,6 +23,7 @@ from llmgw.gateway.replies import Answer, Code, Refusal
 _MODELS = b"/v1/models"
 _RECEIPTS = b"/v1/requests/"
 _READS = (b"GET", b"HEAD")
+_ANY = (*_READS, b"POST")
 _UNKNOWN = "No request of this id is known here: receipts are kept in memory, and only for a while."
 _OFFERED_UNREADY = frozenset({ModelState.LOADING, ModelState.ON_DEMAND})
 
@@ -79,6 +80,8 @@ class LocalRoutes:
 
     def answer(self, exchange: Exchange) -> Answer | Refusal:
         """The answer for a path that runs no model."""
+        if exchange.path == b"*":
+            return other_method(exchange, allowed=_ANY)
         make = self._by_path.get(exchange.path)
         if make is None:
             make = next(

@@ -126,7 +126,8 @@ class RequestReader:
                 self._refuse(Code.MALFORMED_REQUEST)
             elif version != "1.0":
                 self._refuse(Code.HTTP_VERSION_NOT_SUPPORTED)
-        path = target if target in MODEL_PATHS else path_of(target)
+        is_known = target in MODEL_PATHS or (target == b"*" and exchange.method == b"OPTIONS")
+        path = target if is_known else path_of(target)
         if path is None:
             self._refuse(Code.MALFORMED_REQUEST)
         else:

@@ -286,6 +286,15 @@ async def test_options_names_the_methods_of_a_path(stage):
     assert (await client.answer()).status == 200
 
 
+async def test_options_of_the_server_as_a_whole_are_answered_and_no_other_method_has_them(stage):
+    """RFC 9110 §9.3.7."""
+    client = await stage.send(get("*", method="OPTIONS") + get("/health"))
+    answer = await client.answer()
+    assert (answer.status, answer["allow"], answer.body) == (204, "GET, HEAD, POST, OPTIONS", b"")
+    assert (await client.answer()).status == 200
+    assert (await (await stage.send(get("*"))).answer()).status == 400
+
+
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/models", "/health", "/"])
 async def test_answer_without_a_body_announces_none(stage, path):
     """RFC 9110 §8.6: a 204 has no length either."""
