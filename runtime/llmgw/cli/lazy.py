@@ -6,6 +6,7 @@ works on an installation without extras. This is the one place that imports by n
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -50,6 +51,16 @@ class LazyGroup(click.Group):
         if not isinstance(found, click.Command):
             raise TypeError(f"{entry.module}.{entry.attribute} is not a command")
         return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that was typed, or those that may have been meant."""
+        near = difflib.get_close_matches(args[0], self.list_commands(ctx), n=2)
+        if args[0] not in self._table and near and not ctx.resilient_parsing:
+            meant = " or ".join(map(repr, near))
+            raise click.UsageError(f"No such command {args[0]!r}. Did you mean {meant}?", ctx)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without importing any."""

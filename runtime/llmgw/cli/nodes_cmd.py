@@ -14,6 +14,7 @@ from llmgw.domain.nodes import EngineInstall, InstallState
 from llmgw.domain.views import GpuUse, GpuView, NodeView
 
 _MEBIBYTE = 1024 * 1024
+_STATES = ("ready", "cordoned", "draining", "unreachable", "lost")
 
 _COLUMNS = (
     Column("NODE", is_whole=True),
@@ -35,7 +36,7 @@ _WIDE = (
 
 
 @click.command()
-@click.option("--state", help="Only nodes in this state.")
+@click.option("--state", type=click.Choice(_STATES), help="Only nodes in this state.")
 @click.option("--label", metavar="KEY=VALUE", help="Only nodes with this label.")
 @click.option("--fabric", help="Only nodes on this fabric.")
 @click.option("--gpu-class", help="Only nodes with a card of this class.")

@@ -11,6 +11,7 @@ from llmgw.cli import completing, figures, load_progress, watching
 from llmgw.cli.asking import Asking, asks
 from llmgw.cli.screens import Column, Row, Screen
 from llmgw.domain import failure_texts
+from llmgw.domain.replicas import ReplicaState
 from llmgw.domain.views import ReplicaView, ShardView
 
 _COLUMNS = (
@@ -31,7 +32,11 @@ _COLUMNS = (
 @click.option(
     "--node", shell_complete=completing.nodes, help="Only replicas with a shard on this node."
 )
-@click.option("--state", help="Only replicas in this state.")
+@click.option(
+    "--state",
+    type=click.Choice([str(state) for state in ReplicaState]),
+    help="Only replicas in this state.",
+)
 @watching.option
 @asks
 def replicas(asking: Asking, *, watch_s: float | None, **filters: str | None) -> None:

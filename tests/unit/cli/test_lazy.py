@@ -64,3 +64,21 @@ def test_attribute_that_is_no_command_is_a_fault():
 
 def test_unknown_name_is_no_command():
     assert group().get_command(click.Context(click.Command("tool")), "x") is None
+
+
+@pytest.mark.parametrize(
+    ("typed", "says"),
+    [
+        ("nodess", "Did you mean 'nodes'"),
+        ("clt", "Did you mean 'ctl'"),
+        ("xyzzy", "No such command"),
+    ],
+)
+def test_a_mistyped_command_is_told_what_may_have_been_meant(typed, says):
+    table = {
+        name: LazyCommand(module="nowhere", attribute="x", help="") for name in ("nodes", "ctl")
+    }
+    done = CliRunner().invoke(LazyGroup("top", table=table), [typed])
+    assert done.exit_code == 2
+    assert says in done.output
+    assert ("mean" in done.output) is (typed != "xyzzy")
