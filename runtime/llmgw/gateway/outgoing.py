@@ -23,6 +23,11 @@ _MOST_WAITING: Final = 32
 """The first of so many has waited long enough."""
 
 _LATER_A_TURN: Final = 8
+_LATER_PART_A_TURN: Final = 6
+"""Of what goes on with answers so many go a turn, or this part of all where that is more.
+
+So a request waits for a few of many tokens, and no token for many turns.
+"""
 
 
 class Outgoing:
@@ -55,9 +60,10 @@ class Outgoing:
         self._send_first()
         later = self._later
         if len(later) > _LATER_A_TURN:
-            self._later = later[_LATER_A_TURN:]
+            most = max(_LATER_A_TURN, len(later) // _LATER_PART_A_TURN)
+            self._later = later[most:]
             self._be_due()
-            _send(later[:_LATER_A_TURN])
+            _send(later[:most])
         elif later:
             self._later = []
             _send(later)
