@@ -61,6 +61,12 @@ COMMANDS: Mapping[str, LazyCommand] = {
         help="Make keys, say what they may use, and end them.",
         extras="server",
     ),
+    "users": LazyCommand(
+        module="llmgw.cli.users_cmd",
+        attribute="users",
+        help="Let people in and out.",
+        extras="server",
+    ),
     "engine": LazyCommand(
         module="llmgw.cli.engine_cmd",
         attribute="engine",

@@ -1,0 +1,77 @@
+"""``llmgw users create`` and ``reset-password``: accounts, and passwords that are shown once."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from llmgw.accounts.people_desk import Newcomer
+from llmgw.cli import users_showing
+from llmgw.cli.store_options import Desk, on_store
+from llmgw.domain.tenancy import DEFAULT
+from llmgw.errors import Invalid
+
+_stdin = click.option(
+    "--password-stdin",
+    "is_given",
+    is_flag=True,
+    help="Read the password from standard input; it is made up otherwise.",
+)
+
+
+@click.command()
+@click.argument("email")
+@click.option("--name", default="", help="How the person is called.  [default: the address]")
+@click.option(
+    "--project", default=DEFAULT, help="Its project: id, name or path.  [default: the first one]"
+)
+@click.option("--admin", "is_admin", is_flag=True, help="Make it an administrator.")
+@_stdin
+@on_store()
+async def create(
+    desk: Desk, *, email: str, name: str, project: str, is_admin: bool, is_given: bool
+) -> None:
+    """Make an account for EMAIL. Its password is shown this once.
+
+    \b
+    llmgw users create ann@example.org
+    llmgw users create bob@example.org --name Bob --project acme/research/chat
+    """  # noqa: D301 - click reads \b
+    tree = await desk.accounts.directory.tree()
+    wanted = Newcomer(
+        email=email,
+        name=name,
+        project_id=tree.project(project).project_id,
+        is_admin=is_admin,
+        password=_read() if is_given else None,
+    )
+    issued = await users_showing.people_desk(desk).create(wanted, actor=desk.actor)
+    users_showing.show(desk, issued.user, tree=tree, password=issued.password)
+
+
+@click.command("reset-password")
+@click.argument("person")
+@_stdin
+@on_store()
+async def reset_password(desk: Desk, *, person: str, is_given: bool) -> None:
+    """Give PERSON a new password, shown this once, and sign it out everywhere.
+
+    Its keys work on.
+
+    \b
+    llmgw users reset-password ann@example.org
+    """  # noqa: D301 - click reads \b
+    password = _read() if is_given else None
+    issued = await users_showing.people_desk(desk).reset_password(
+        person, password=password, actor=desk.actor
+    )
+    tree = await desk.accounts.directory.tree()
+    users_showing.show(desk, issued.user, tree=tree, password=issued.password)
+
+
+def _read() -> str:
+    lines = sys.stdin.read().splitlines()
+    if len(lines) != 1:
+        raise Invalid("standard input must hold the password on one line, and nothing else")
+    return lines[0]

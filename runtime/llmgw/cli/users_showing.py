@@ -1,0 +1,53 @@
+"""What the commands about people share: who does it, and how a person is shown."""
+
+from __future__ import annotations
+
+from llmgw.accounts.people_desk import PeopleDesk
+from llmgw.cli import keys_showing
+from llmgw.cli.store_options import Desk
+from llmgw.domain.people import User
+from llmgw.domain.tenancy import Tree
+from llmgw.serve import people
+
+
+def people_desk(desk: Desk) -> PeopleDesk:
+    """What is done about the people of the command's store."""
+    opened = desk.accounts
+    joined = people.joined(
+        opened.store, auth=desk.settings.auth, clock=opened.clock, tells_acts=True
+    )
+    return joined.desk
+
+
+def document(user: User, *, tree: Tree) -> dict[str, object]:
+    """A person as programs read it; never its password."""
+    return {
+        "id": user.user_id,
+        "email": user.email,
+        "name": user.name,
+        "state": str(user.state),
+        "admin": user.is_admin,
+        "project_id": user.project_id or None,
+        "project": keys_showing.project_path(tree, user.project_id) if user.project_id else None,
+        "created_at": user.created_at,
+        "last_login_at": user.last_login_at,
+        "approved_by": user.approved_by or None,
+        "signs_in_at": user.issuer or None,
+    }
+
+
+def show(desk: Desk, user: User, *, tree: Tree, password: str | None = None) -> None:
+    """A person, and a password that was made up: nobody can be told it again."""
+    found = document(user, tree=tree)
+    if desk.is_json:
+        desk.screen.document({**found, **({"password": password} if password else {})})
+        return
+    facts: list[tuple[str, str | None]] = [("PASSWORD", password)] if password else []
+    role = "administrator" if user.is_admin else None
+    facts += [("EMAIL", user.email), ("ID", user.user_id), ("STATE", str(user.state))]
+    facts += [("PROJECT", str(found["project"]))] if user.project_id else []
+    facts += [("ROLE", role)] if role else []
+    desk.screen.facts(facts)
+    if password:
+        desk.screen.line()
+        desk.screen.line("The password is shown this once; its owner can change it on /profile.")
