@@ -88,4 +88,5 @@ def _too_late(model: ModelView, *, timeout_s: float) -> str:
     reasons = [model.reason] if model.reason else []
     if model.last_failure is not None:
         reasons.append(models_cmd.failure_line(model.last_failure))
-    return "; ".join([head, *reasons])
+    more = f"'llmgw ctl explain-placement {model.name}' says what every node is to it"
+    return "; ".join([head, *reasons, more])
