@@ -9,8 +9,8 @@ PIP := $(BIN)/pip --quiet --disable-pip-version-check
 CONTROLLER := .venv-controller
 SLOW_ROOMS := $(addprefix tests/,bench contract e2e component/agent component/catalog \
 	component/rpc_session)
-SLOW := $(BIN)/pytest -n 3 --dist worksteal -m "slow and not soak and not exhaustive" \
-	--durations 12 $(SLOW_ROOMS)
+SLOW := $(BIN)/pytest -n 4 --dist loadgroup --no-loadscope-reorder --durations 12 \
+	-m "slow and not soak and not exhaustive" $(SLOW_ROOMS)
 
 .PHONY: pins up test slow test-slow exhaustive wheel test-compiled soak check format proto docs controller test-ansible check-ansible test-story test-fleet test-engine ci
 

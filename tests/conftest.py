@@ -33,3 +33,15 @@ def _no_settings_from_outside(monkeypatch):
     for name in list(os.environ):
         if name.startswith("LLMGW_"):
             monkeypatch.delenv(name)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """Slow tests that may take longest begin first, so that none is left alone at the end."""
+    items.sort(key=lambda item: -_may_take_s(item))
+
+
+def _may_take_s(item):
+    """What a slow test says of itself; all others keep their order."""
+    bound = item.get_closest_marker("timeout")
+    return bound.args[0] if bound and item.get_closest_marker("slow") else 0

@@ -14,7 +14,7 @@ from llmgw.domain.actions import Place
 from llmgw.domain.nodes import Liveness
 from tests.fakes import clusters
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.xdist_group("deciding")]
 
 NODES, REPLICAS, MODELS = 5000, 2000, 200
 MOST = 30.0

@@ -12,7 +12,7 @@ import pytest
 
 from tests.fakes.deployment import CLIENTS, until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240), pytest.mark.xdist_group("a thousand")]
 
 AGENTS = 1000
 IN_WITHIN_S = 30.0
