@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from llmgw.accounts.sealing import CLAIM_S
 from llmgw.accounts.keys import OVERLAP_S
+from llmgw.accounts.sealing import CLAIM_S
 from llmgw.cli import key_make_cmd, keys_showing
 from llmgw.cli.params import Duration
 from llmgw.cli.store_options import Desk, on_store

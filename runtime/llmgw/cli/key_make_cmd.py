@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 
 import click
 
-from llmgw.accounts.sealing import CLAIM_S
 from llmgw.accounts.keys import KeyWish, MadeKey
+from llmgw.accounts.sealing import CLAIM_S
 from llmgw.cli import key_params, keys_showing
 from llmgw.cli.key_params import UNTIL
 from llmgw.cli.limit_options import limit_options

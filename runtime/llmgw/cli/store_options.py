@@ -6,8 +6,6 @@ Such commands need no running server. Root goes on as the owner of the store's f
 from __future__ import annotations
 
 import functools
-import os
-import pwd
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,15 +13,13 @@ from typing import Any
 
 import click
 
-from llmgw.cli import screens, settings_files
+from llmgw.cli import screens, settings_files, whoami
 from llmgw.cli.screens import Screen
 from llmgw.config import loading, sources
 from llmgw.config.settings import ServerSettings
 from llmgw.domain.actors import Actor
 from llmgw.serve import accounts, loops
 from llmgw.serve.accounts import Accounts
-
-_ROOT = "root"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +56,7 @@ def on_store(
         ) -> None:
             environ = sources.environment()
             settings = settings_of(config, store, environ=environ)
-            actor = Actor(who(environ), origin="cli")
+            actor = Actor(whoami.who(environ), origin="cli")
 
             async def run() -> None:
                 async with accounts.opened(
@@ -72,7 +68,8 @@ def on_store(
 
             loops.run(run())
 
-        return wrapped
+        made: Callable[..., None] = wrapped
+        return made
 
     return decorate
 
@@ -84,12 +81,3 @@ def settings_of(
     file = settings_files.chosen(config, usual=settings_files.SERVER)
     overrides = {"auth.store": store} if store else {}
     return loading.load_server(file, environ=environ, overrides=overrides)
-
-
-def who(environ: Mapping[str, str]) -> str:
-    """Who runs this; behind ``sudo`` the one who called it."""
-    try:
-        name = pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())
-    return (environ.get("SUDO_USER") or name) if name == _ROOT else name

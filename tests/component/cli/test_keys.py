@@ -10,6 +10,7 @@ import pytest
 
 from llmgw.cli.failures import ExitCode
 from tests.fakes import commands
+from tests.fakes.stores import make_room
 
 KEY = re.compile(r"sk-[\w-]{43}")
 
@@ -143,3 +144,15 @@ def test_without_a_store_it_is_said_how_to_have_one(monkeypatch, tmp_path):
     assert (refused.returncode, "auth.store" in refused.stderr) == (ExitCode.REFUSED, True)
     empty = commands.here("keys", "list", "--store", str(tmp_path / "store.db"))
     assert "has no tables yet" in empty.stderr
+
+
+def test_a_key_of_a_moved_store_is_the_same_key(keys, postgres, tmp_path):
+    room = make_room(postgres)
+    key = document(keys("create", "x", "--rpm", "5", "--json"))
+    moved = keys("move-store", "--from", str(tmp_path / "store.db"), "--to", room)
+    assert moved.returncode == ExitCode.OK, moved.stderr
+    assert "api_keys: 1 rows copied\n" in moved.stdout
+    shown = document(keys("show", key["prefix"], "--store", room, "--json"))
+    assert (shown["id"], shown["levels"][3]["rpm"]) == (key["id"], 5)
+    again = keys("move-store", "--from", str(tmp_path / "store.db"), "--to", room)
+    assert (again.returncode, "is not empty" in again.stderr) == (ExitCode.REFUSED, True)

@@ -31,7 +31,7 @@ class Site:
         self.clock = FakeClock()
         self.machine.pause = self.clock.advance
 
-    def found(self, *, hosts=(), is_trial=False, steps=founder.STEPS):
+    def found(self, *, hosts=(), is_trial=False, steps=founder.STEPS, needs_store=False):
         ground = Ground(
             machine=self.machine,
             clock=self.clock,
@@ -39,6 +39,7 @@ class Site:
             program=self.program,
             hosts=(*self.machine.hosts(), *hosts),
             is_trial=is_trial,
+            needs_store=needs_store,
         )
         return founder.found(ground, steps=steps)
 
@@ -312,3 +313,18 @@ def test_the_service_has_the_time_that_its_requests_may_take():
     )
     assert float(line.partition("=")[2]) > needed
     assert unit_steps.ANSWER_S <= 60
+
+
+def test_the_first_settings_have_a_store_where_an_administrator_can_be_kept(site):
+    assert site.found(needs_store=True).failure is None
+    settings = loading.load_server(site.places.settings, environ={})
+    assert settings.auth.store == str(site.places.store)
+
+
+def test_settings_without_a_store_are_in_the_way_of_an_administrator(site):
+    site.found()
+    site.places.settings.write_text("listen: :8080\n")
+    before = site.tree()
+    with pytest.raises(Invalid, match=r"write 'auth: \{store: .*store\.db\}' into it"):
+        site.found(needs_store=True)
+    assert site.tree() == before

@@ -44,6 +44,8 @@ class Ground:
     hosts: tuple[str, ...]
     """By which the control plane may be dialled, its name first."""
     is_trial: bool = False
+    needs_store: bool = False
+    """An administrator is to be made, who is kept in the store."""
 
     def do(self, work: Callable[[], object], detail: str) -> Step:
         """Do it, unless this is a trial."""
@@ -61,6 +63,6 @@ class Ground:
         return loading.load_server(self.places.settings, environ={})
 
 
-def ok(detail: str = "") -> Step:
+def ok(detail: str = "", *, name: str = "") -> Step:
     """What it is there for was there already."""
-    return Step(StepState.OK, detail)
+    return Step(StepState.OK, detail, name=name)

@@ -17,6 +17,11 @@ def find(ground: Ground) -> Iterator[str]:
         yield "systemd does not run here: start 'llmgw server' in another way"
     elif not ground.is_running():
         yield from _taken_ports(ground)
+    if ground.needs_store and ground.places.settings.exists() and not ground.settings().auth.store:
+        yield (
+            f"an administrator is kept in the store, and {ground.places.settings} names none: "
+            f"write 'auth: {{store: {ground.places.store}}}' into it"
+        )
     if not ground.places.program.exists() and ground.machine.hides(ground.program):
         yield (
             f"{ground.program} lies where a service cannot see it: install llmgw elsewhere, as in "

@@ -56,6 +56,11 @@ class Places:
         return self.root / "var/lib/llmgw"
 
     @property
+    def store(self) -> Path:
+        """What must outlive every process, unless the settings name a database."""
+        return self.state / "store.db"
+
+    @property
     def unit(self) -> Path:
         """The systemd unit."""
         return self.root / f"etc/systemd/system/{UNIT}.service"

@@ -89,6 +89,8 @@ agent_tls:
   ca: {places.ca}
   cert: {places.cert}
   key: {places.key}
+auth:
+  store: {places.store}
 control:
   enabled: true
 models: []
