@@ -98,6 +98,9 @@ async def test_a_server_that_dies_twice_amid_a_drain_costs_no_request_and_goes_o
 async def test_a_machine_that_is_gone_costs_its_own_streams_and_is_replaced_though_the_server_died(
     deployment,
 ):
+    for number in (1, 2):
+        # Both dial before there is anybody, so that one is not late for the other's settling.
+        deployment.agent(number).wait_said("not_registered")
     server = deployment.server(
         models=[{**LONG, "scaling": {"min": 2}}],
         agent_tls="insecure",
@@ -109,8 +112,6 @@ async def test_a_machine_that_is_gone_costs_its_own_streams_and_is_replaced_thou
             "expect_nodes": ["node1", "node2"],
         },
     )
-    for number in (1, 2):
-        deployment.agent(number)
     deployment.wait_ready("sim", 2)
     engines = deployment.engines()
     gone = deployment.address(1)
