@@ -1,8 +1,9 @@
 """What is used of one place's limits: by this process, which alone writes it, and by its host.
 
 ``gate`` asks and adds; ``limit_board`` says where on the board the words of a counter lie.  Own
-figures are kept as attributes and written through, since nobody else changes them; the server's row
-is read again when the board's generation changes; those of other workers are read each time.
+figures are kept as attributes, since nobody else changes them.  They are written at once where
+another worker has to see them; a worker alone writes at once what was spent, which must outlive it,
+and the rest now and then.
 """
 
 from __future__ import annotations
@@ -85,6 +86,7 @@ class Counter:
         "_tokens",
         "_tokens_before",
         "_words",
+        "is_shared",
         "name",
         "reserved",
         "running",
@@ -96,6 +98,7 @@ class Counter:
         self._cell = cell
         self._key = key = layout.key_of(name)
         self._peers = peers
+        self.is_shared = bool(peers.alive or peers.silent)
         self.name = name
         if words[cell + _KEY] != key:
             words[cell + _KEY] = 0
@@ -119,6 +122,19 @@ class Counter:
     def meet(self, peers: Peers) -> None:
         """The others are these now."""
         self._peers = peers
+        self.is_shared = bool(peers.alive or peers.silent)
+        self.write()
+
+    def write(self) -> None:
+        """Have on the board what a worker alone keeps to itself for a while."""
+        words, cell = self._words, self._cell
+        words[cell + _REQUESTS_BEFORE] = self._requests_before
+        words[cell + _TOKENS_BEFORE] = self._tokens_before
+        words[cell + _MINUTE] = self._minute
+        words[cell + _REQUESTS] = self._requests
+        words[cell + _TOKENS] = self._tokens
+        words[cell + _RESERVED] = self.reserved
+        words[cell + _RUNNING] = self.running
 
     # What is used
 
@@ -162,46 +178,38 @@ class Counter:
         """A request begins."""
         if self._minute != at.minute:
             self._roll(at.minute)
-        words, cell = self._words, self._cell
-        self._requests = requests = self._requests + 1
-        words[cell + _REQUESTS] = requests
-        if tokens:
-            self._tokens += tokens
-            words[cell + _TOKENS] = self._tokens
-        if micros:
-            self.reserved += micros
-            words[cell + _RESERVED] = self.reserved
-        self.running = running = self.running + 1
-        words[cell + _RUNNING] = running
+        self._requests += 1
+        self._tokens += tokens
+        self.reserved += micros
+        self.running += 1
+        if self.is_shared:
+            self.write()
 
     def leave(self, at: Moment, *, tokens: int, micros: int) -> None:
         """It is over; ``tokens`` more than were counted, or less, and ``micros`` held no more."""
-        words, cell = self._words, self._cell
         if tokens:
             if self._minute != at.minute:
                 self._roll(at.minute)
             self._tokens = max(self._tokens + tokens, 0)
-            words[cell + _TOKENS] = self._tokens
-        if micros:
-            self.hold(-micros)
-        self.running = running = max(self.running - 1, 0)
-        words[cell + _RUNNING] = running
+        self.reserved = max(self.reserved - micros, 0)
+        self.running = max(self.running - 1, 0)
+        if self.is_shared:
+            self.write()
 
     def hold(self, micros: int) -> None:
         """Hold so much more, or less."""
         self.reserved = max(self.reserved + micros, 0)
-        self._words[self._cell + _RESERVED] = self.reserved
+        if self.is_shared:
+            self.write()
 
     def take_back(self, at: Moment, entered_minute: int) -> None:
-        """A request that began in that minute never was."""
+        """A request that began in that minute never was; before ``leave``."""
         if self._minute != at.minute:
             self._roll(at.minute)
         if entered_minute == self._minute:
             self._requests = max(self._requests - 1, 0)
-            self._words[self._cell + _REQUESTS] = self._requests
         elif entered_minute == self._minute - 1:
             self._requests_before = max(self._requests_before - 1, 0)
-            self._words[self._cell + _REQUESTS_BEFORE] = self._requests_before
 
     def spend(self, micros: int, at: Moment) -> None:
         """So much was spent."""
@@ -221,17 +229,13 @@ class Counter:
 
     def _roll(self, minute: int) -> None:
         """A minute has begun; what was, is of the one before or of none."""
-        words, cell = self._words, self._cell
         is_next = minute == self._minute + 1
         self._requests_before = self._requests if is_next else 0
         self._tokens_before = self._tokens if is_next else 0
         self._requests = self._tokens = 0
         self._minute = minute
-        # First what it would be too much of: who reads between must not see less than there is.
-        words[cell + _REQUESTS_BEFORE] = self._requests_before
-        words[cell + _TOKENS_BEFORE] = self._tokens_before
-        words[cell + _MINUTE] = minute
-        words[cell + _REQUESTS] = words[cell + _TOKENS] = 0
+        if self.is_shared:
+            self.write()
 
     def _rate(self, word: int, current: int, before: int, at: Moment) -> float:
         minute = at.minute

@@ -43,6 +43,7 @@ class Plan(NamedTuple):
     pools: tuple[Pool, ...]
     counters: tuple[str, ...]
     has_rates: bool
+    has_budgets: bool
 
 
 class Hold:
@@ -66,7 +67,8 @@ class Hold:
         self.price = price
         self.prompt_tokens = prompt_tokens
         self.completion_tokens = completion_tokens
-        self.micros = 0 if price.is_free else cost(price, prompt_tokens, completion_tokens)
+        is_charged = plan.has_budgets and not price.is_free
+        self.micros = cost(price, prompt_tokens, completion_tokens) if is_charged else 0
         self.entered_minute = 0
         self.is_over = False
         self.left: Left | None = None
@@ -130,18 +132,21 @@ class Gate:
         self.holds = 0
 
     def reserve(
-        self, principal: Principal, model: str, *, prompt_tokens: int, completion_tokens: int
+        self,
+        principal: Principal,
+        model: str,
+        *,
+        prompt_tokens: int,
+        completion_tokens: Callable[[], int],
     ) -> Hold:
         """See ``gateway.ports.LimitGate``."""
         plan = self._plans.get(principal.key_id)
         if plan is None or plan.principal is not principal:
             plan = self._planned(principal)
-        hold = Hold(
-            plan,
-            self._price_of(model),
-            prompt_tokens=prompt_tokens,
-            completion_tokens=completion_tokens,
-        )
+        # Also for a model that is free: one that is not may take it over.
+        most = completion_tokens() if plan.has_budgets else 0
+        price = self._price_of(model)
+        hold = Hold(plan, price, prompt_tokens=prompt_tokens, completion_tokens=most)
         if plan.pools:
             self._at.move_to(self._now())
             self._take(hold)
@@ -231,6 +236,7 @@ class Gate:
             pools,
             counters=tuple(pool.counter.name for pool in pools),
             has_rates=any(one.rpm is not None or one.tpm is not None for one in pools),
+            has_budgets=any(one.budget is not None for one in pools),
         )
         if len(self._plans) >= _MOST_KNOWN:
             self._plans.clear()

@@ -85,6 +85,8 @@ class LimitBoard:
         """Say that this worker lives, and see who else does; called a few times a second."""
         words, layout = self._words, self._layout
         words[layout.row_at(self._row) + limit_layout.ALIVE_AT] = int(now)
+        for counter in self._counters.values():
+            counter.write()
         if self._is_private:
             return
         alive: list[int] = []

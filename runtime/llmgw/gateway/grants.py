@@ -20,6 +20,11 @@ class Hold(Protocol):
         ...
 
     @property
+    def completion_tokens(self) -> int:
+        """For how long an answer it is held; 0 where nobody had to know."""
+        ...
+
+    @property
     def price(self) -> Price:
         """What the model costs for which it is held."""
         ...
@@ -33,13 +38,12 @@ class Hold(Protocol):
 class Grant:
     """See the module; ``hold`` is absent before limits were asked and after they were settled.
 
-    ``prompt_tokens`` is an estimate, ``completion_tokens`` the most that was asked for;
-    ``sent_at`` is when it was first sent to an engine, in seconds since 1970, 0 before, and
-    ``node_id`` the node that it was last sent to.
+    ``prompt_tokens`` is an estimate; ``sent_at`` is when it was first sent to an engine, in seconds
+    since 1970, 0 before, and ``node_id`` the node that it was last sent to; ``told`` are the lines
+    of an answer's head that tell what is left of the limits.
     """
 
     __slots__ = (
-        "completion_tokens",
         "hold",
         "node_id",
         "principal",
@@ -51,7 +55,7 @@ class Grant:
     def __init__(self, principal: Principal) -> None:
         self.principal = principal
         self.hold: Hold | None = None
-        self.prompt_tokens = self.completion_tokens = 0
+        self.prompt_tokens = 0
         self.sent_at = 0.0
         self.node_id = ""
         self.told = b""

@@ -68,9 +68,17 @@ class LimitGate(Protocol):
     """
 
     def reserve(
-        self, principal: Principal, model: str, *, prompt_tokens: int, completion_tokens: int
+        self,
+        principal: Principal,
+        model: str,
+        *,
+        prompt_tokens: int,
+        completion_tokens: Callable[[], int],
     ) -> Hold:
-        """Let a request in and hold what it may use; ``LimitReached``, and then nothing is held."""
+        """Let a request in and hold what it may use; ``LimitReached``, and then nothing is held.
+
+        ``completion_tokens`` is called where it matters: to know it takes reading the body.
+        """
         ...
 
     def move(self, hold: Any, model: str) -> Hold:

@@ -58,7 +58,7 @@ def taken(gate, who, *, times, prompt=0):
     count = 0
     for _ in range(times):
         try:
-            gate.reserve(who, "m", prompt_tokens=prompt, completion_tokens=0)
+            gate.reserve(who, "m", prompt_tokens=prompt, completion_tokens=int)
         except LimitReached:
             continue
         count += 1
@@ -93,7 +93,7 @@ def test_budget_of_a_dead_worker_stays_spent(host, period):
     who = principal(org_limits={"budget": 1000, "period": period})
     dead = host.worker(1, who)
     dead.settle(
-        dead.reserve(who, "m", prompt_tokens=10, completion_tokens=0),
+        dead.reserve(who, "m", prompt_tokens=10, completion_tokens=int),
         prompt_tokens=600,
         completion_tokens=0,
     )
@@ -101,7 +101,7 @@ def test_budget_of_a_dead_worker_stays_spent(host, period):
     host.limits.settle("w1", {}, now=host.clock.wall())
     next_one = host.worker(1, who)
     next_one.settle(
-        next_one.reserve(who, "m", prompt_tokens=10, completion_tokens=0),
+        next_one.reserve(who, "m", prompt_tokens=10, completion_tokens=int),
         prompt_tokens=400,
         completion_tokens=0,
     )
@@ -142,11 +142,11 @@ def test_server_that_comes_back_goes_on_with_what_its_workers_counted(host):
     who = principal(key_limits={"budget": 1000})
     living, dead = host.worker(1, who), host.worker(2, who)
     for gate in (living, dead):
-        hold = gate.reserve(who, "m", prompt_tokens=0, completion_tokens=0)
+        hold = gate.reserve(who, "m", prompt_tokens=0, completion_tokens=int)
         gate.settle(hold, prompt_tokens=400, completion_tokens=0)
     host.limits = HostLimits.opened(host.run_dir, rows=[1], now=host.clock.wall())
     assert host.limits.slot_of("key:k1") is not None
-    hold = living.reserve(who, "m", prompt_tokens=0, completion_tokens=0)
+    hold = living.reserve(who, "m", prompt_tokens=0, completion_tokens=int)
     living.settle(hold, prompt_tokens=200, completion_tokens=0)
     assert taken(living, who, times=1) == 0
 

@@ -26,7 +26,9 @@ class Desk:
         self.gate = Gate(LimitBoard.private(), price_of=prices.of, now=self.clock.wall)
 
     def reserve(self, who, *, model="paid", prompt=0, completion=0):
-        return self.gate.reserve(who, model, prompt_tokens=prompt, completion_tokens=completion)
+        return self.gate.reserve(
+            who, model, prompt_tokens=prompt, completion_tokens=lambda: completion
+        )
 
     def use(self, who, *, model="paid", prompt=0, completion=0, held=0):
         """A whole request; what it cost."""
