@@ -68,7 +68,9 @@ class Affinity:
     def learn(self, wish: Wish, incarnation: int, now: float) -> None:
         """The endpoint has read this request's prompt: it begins to answer well."""
         trail, wish.trail = wish.trail, None
-        if trail is not None and self._tree is not None:
+        if trail is None or self._tree is None:
+            return
+        if not trail.is_known_of(incarnation, now=now):
             self._tree.insert(trail.model, trail.head, incarnation=incarnation, now=now)
 
 

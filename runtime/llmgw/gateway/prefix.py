@@ -16,6 +16,9 @@ from typing import Final
 BLOCK_BYTES: Final = 32
 """Heads are compared in whole blocks."""
 
+_FRESH_PART: Final = 0.01
+"""Of the time that a mark is remembered: so long the same again teaches nothing."""
+
 _MANY_MARKS: Final = 16
 _EXPIRED_AT_ONCE: Final = 4
 
@@ -83,6 +86,15 @@ class Trail:
             if holders:
                 return matched / total, holders
         return 0.0, []
+
+    def is_known_of(self, incarnation: int, *, now: float) -> bool:
+        """Whether the endpoint was seen just now to take all of this head in."""
+        if not self._steps:
+            return False
+        matched, marks = self._steps[-1]
+        used_at = marks.get(incarnation)
+        is_whole = len(self.head) - matched < BLOCK_BYTES
+        return is_whole and used_at is not None and now - used_at < self._rules.ttl_s * _FRESH_PART
 
     def is_given_up_at(self, load: float, *, least_load: float) -> bool:
         """Whether a holder's load is so far above the least that its cache is not worth it."""

@@ -40,6 +40,17 @@ def test_share_below_the_ratio_binds_nothing_and_the_ratio_itself_may():
     assert holders(tree, text(96) + text(225, b"y")) == (0.0, set())
 
 
+def test_only_the_same_head_at_the_same_endpoint_just_now_is_known_already():
+    tree = PrefixTree(ALL_LENGTHS)
+    assert not tree.trail(b"m", text(96), 0.0).is_known_of(A, now=0.0)
+    tree.insert(b"m", text(96), incarnation=A, now=0.0)
+    same, longer = tree.trail(b"m", text(97), 0.5), tree.trail(b"m", text(128), 0.5)
+    assert same.is_known_of(A, now=0.9)
+    assert not same.is_known_of(A, now=1.1)
+    assert not same.is_known_of(B, now=0.5)
+    assert not longer.is_known_of(A, now=0.5)
+
+
 def test_longest_match_goes_before_shorter_ones():
     tree = PrefixTree(PrefixRules())
     tree.insert(b"m", text(640), incarnation=A, now=0.0)
