@@ -23,6 +23,7 @@ PAGES_OF_PROMISES = [
     PROMISES.with_name("promises-agent.md"),
     PROMISES.with_name("promises-control.md"),
     PROMISES.with_name("promises-gateway.md"),
+    PROMISES.with_name("promises-people.md"),
 ]
 
 _INLINE = re.compile(r"`([^`\n]+)`")
