@@ -16,11 +16,13 @@ from llmgw.config.carrying import RouterSettings
 from llmgw.config.settings import LogSettings
 from llmgw.domain.pricing import PriceTable
 from llmgw.gateway.board import LoadBoard
+from llmgw.gateway.house import House
 from llmgw.gateway.ports import RouteSource
 from llmgw.gateway.request_log import RequestLog
 from llmgw.gateway.server import Access, Doors, Gateway, Place
 from llmgw.kit import logs
 from llmgw.kit.clock import SystemClock
+from llmgw.serve import house_socket
 from llmgw.serve.gateway_worker import Ties
 from llmgw.serve.key_cache import Ask, KeyCache, Lifetimes
 from llmgw.serve.messages import AccessSettings, Configure
@@ -63,8 +65,9 @@ def of_worker(configured: Configure, ties: Ties) -> Gateway:
         is_publisher=PublisherLock(board.parent),
         siblings=ties.siblings,
     )
-    access = None
+    access = house = None
     if settings.access is not None:
+        house = House(house_socket.path(board.parent.parent))
         limits = LimitBoard.attached(Path(settings.access.limits_board), row=configured.row + 1)
         access = access_of(
             settings.access, ask=ties.keys.ask, limits=limits, run_dir=board.parent.parent
@@ -74,6 +77,7 @@ def of_worker(configured: Configure, ties: Ties) -> Gateway:
         on_demand=settings.on_demand,
         load_requests=ties.wishes,
         access=access,
+        house=house,
     )
     return make(
         router=settings.router, log=settings.log, routes=ties.routes, place=place, doors=doors

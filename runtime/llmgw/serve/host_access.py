@@ -14,6 +14,7 @@ from llmgw.accounting import journal_files, limit_layout
 from llmgw.accounting.host_limits import HostLimits
 from llmgw.accounting.ledger import Ledger
 from llmgw.accounting.retention import Retention
+from llmgw.api.own_usage import OwnUsage
 from llmgw.config import store_address
 from llmgw.config.settings import ServerSettings
 from llmgw.domain.pricing import Price
@@ -25,6 +26,7 @@ from llmgw.kit.tasks import Tasks
 from llmgw.serve import accounts
 from llmgw.serve.key_desk import KeyDesk
 from llmgw.serve.messages import AccessSettings, KeyAnswer
+from llmgw.serve.pages import Pages
 from llmgw.store import opening
 from llmgw.store.database import Sizing
 from llmgw.store.opening import Store
@@ -38,7 +40,14 @@ _log = logs.get(__name__)
 class HostAccess:
     """Fits ``workers.Access``, from ``start`` to ``close``."""
 
-    def __init__(self, settings: ServerSettings, *, store: Store, is_own: bool) -> None:
+    def __init__(
+        self,
+        settings: ServerSettings,
+        *,
+        store: Store,
+        is_own: bool,
+        environ: Mapping[str, str],
+    ) -> None:
         """Nothing is opened yet; a store of its own it opens and closes."""
         auth, clock = settings.auth, SystemClock()
         self._store = store
@@ -57,8 +66,13 @@ class HostAccess:
             every_s=auth.usage.flush_interval,
         )
         self._retention = Retention(store.usage, retain_days=auth.usage.retain_days, clock=clock)
+        joined = accounts.joined(store, settings=settings, clock=clock, tells_acts=True)
+        own = OwnUsage(chains=joined.directory, sums=store.usage_sums, clock=clock)
+        self._pages = Pages(
+            joined, auth=auth, run_dir=self._run_dir, environ=environ, others=own.routes()
+        )
         self._desk = KeyDesk(
-            accounts.joined(store, settings=settings, clock=clock).directory,
+            joined.directory,
             stamps=store.keys,
             sums=store.usage_sums,
             caught_up=partial(self._ledger.caught_up, within_s=_CATCH_UP_S),
@@ -72,10 +86,12 @@ class HostAccess:
         self._ledger.start()
         self._retention.start()
         self._desk.start()
+        self._pages.start()
 
     async def close(self) -> None:
         """See ``server.AccessLike``."""
         await self._tasks.close()
+        await self._pages.close()
         await self._desk.close()
         await self._retention.close()
         await self._ledger.close()
@@ -126,12 +142,13 @@ def make(
 ) -> HostAccess:
     """With the store of the control plane, where there is one that has it open."""
     if store is not None:
-        return HostAccess(settings, store=store, is_own=False)
+        return HostAccess(settings, store=store, is_own=False, environ=environ)
     auth = settings.auth
     address = store_address.resolve(auth.store, environ=environ)
     opening.check_owner(address)
     sizing = Sizing(connections=auth.store_connections, timeout_s=auth.store_timeout_s)
-    return HostAccess(settings, store=Store(address, sizing=sizing), is_own=True)
+    store = Store(address, sizing=sizing)
+    return HostAccess(settings, store=store, is_own=True, environ=environ)
 
 
 def access_settings(settings: ServerSettings) -> AccessSettings:
