@@ -7,6 +7,7 @@ works on an installation without extras. This is the one place that imports by n
 from __future__ import annotations
 
 import difflib
+import gc
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -45,9 +46,9 @@ class LazyGroup(click.Group):
         entry = self._table.get(cmd_name)
         if entry is None:
             return None
-        found: object = getattr(
-            _imported(entry, typed=f"{ctx.command_path} {cmd_name}"), entry.attribute
-        )
+        module = _imported(entry, typed=f"{ctx.command_path} {cmd_name}")
+        _collect_from_now_on()
+        found: object = getattr(module, entry.attribute)
         if not isinstance(found, click.Command):
             raise TypeError(f"{entry.module}.{entry.attribute} is not a command")
         return found
@@ -67,6 +68,13 @@ class LazyGroup(click.Group):
         rows = [(name, self._table[name].help) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
+
+
+def _collect_from_now_on() -> None:
+    """What the process was started without; modules live as long as it, and are not looked at."""
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
 
 
 def _imported(entry: LazyCommand, *, typed: str) -> object:

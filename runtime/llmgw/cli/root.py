@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Mapping, Sequence
 
 import click
@@ -136,5 +137,6 @@ def root() -> None:
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run ``llmgw`` with these arguments (those of the process when absent); the exit code."""
+    gc.disable()  # until the command is imported: all that this makes stays, and a sixth is looking
     foreign_logs.silence()
     return failures.run(root, args=args)

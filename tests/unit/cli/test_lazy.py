@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import click
 import pytest
 from click.testing import CliRunner
@@ -82,3 +84,14 @@ def test_a_mistyped_command_is_told_what_may_have_been_meant(typed, says):
     assert done.exit_code == 2
     assert says in done.output
     assert ("mean" in done.output) is (typed != "xyzzy")
+
+
+def test_a_process_that_began_without_collecting_collects_once_its_command_is_imported():
+    gc.disable()
+    try:
+        load(entry("llmgw.cli.status_cmd"))
+        assert gc.isenabled()
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()
+        gc.enable()
