@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from unittest import mock
 
 import llmgw
 from llmgw.cli import failures
@@ -18,10 +19,14 @@ _RUNTIME = str(Path(llmgw.__file__).parents[1])
 _WITHIN_S = 60.0
 
 
-def here(*args: str) -> subprocess.CompletedProcess[str]:
+def here(*args: str, environ: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """The same within this process, which costs a twentieth: for what needs no process."""
     out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with (
+        mock.patch.dict(os.environ, environ or {}),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
         code = failures.run(root, args=args)
     return subprocess.CompletedProcess(args, code, out.getvalue(), err.getvalue())
 

@@ -16,7 +16,7 @@ def site(tmp_path):
     """Runs ``llmgw ctl cert`` against an authority made for the test."""
 
     def run(*args):
-        return commands.run("ctl", "cert", *args, "--dir", str(tmp_path / "ca"))
+        return commands.here("ctl", "cert", *args, "--dir", str(tmp_path / "ca"))
 
     assert run("init-ca").returncode == 0
     return run
@@ -49,8 +49,8 @@ def test_an_existing_authority_is_refused_with_exit_code_5(site):
 
 def test_inspect_tells_people_and_programs_the_same(site, tmp_path):
     ca = str(tmp_path / "ca" / "ca.pem")
-    shown = commands.run("ctl", "cert", "inspect", ca)
-    document = json.loads(commands.run("ctl", "cert", "inspect", ca, "--json").stdout)
+    shown = commands.here("ctl", "cert", "inspect", ca)
+    document = json.loads(commands.here("ctl", "cert", "inspect", ca, "--json").stdout)
     assert document["ok"]
     assert document["is_ca"]
     for value in (document["subject"], document["fingerprint"], document["not_after_at"]):
@@ -59,20 +59,20 @@ def test_inspect_tells_people_and_programs_the_same(site, tmp_path):
 
 def test_inspect_of_an_expired_certificate_says_no(tmp_path):
     issued = authority.init_ca(tmp_path, now=time.time() - 40 * 86400, days=30)
-    done = commands.run("ctl", "cert", "inspect", str(issued.cert))
+    done = commands.here("ctl", "cert", "inspect", str(issued.cert))
     assert done.returncode == 7
     assert "expired on" in done.stderr
 
 
 def test_inspect_of_nothing_is_exit_code_4(tmp_path):
-    done = commands.run("ctl", "cert", "inspect", str(tmp_path / "absent.pem"))
+    done = commands.here("ctl", "cert", "inspect", str(tmp_path / "absent.pem"))
     assert done.returncode == 4
     assert "no such file" in done.stderr
 
 
 def test_a_request_travels_by_pipe_and_a_second_one_is_not_needed(site, tmp_path):
     node = str(tmp_path / "node")
-    asked = commands.run("ctl", "cert", "request", "node05", "--dir", node)
+    asked = commands.here("ctl", "cert", "request", "node05", "--dir", node)
     assert asked.returncode == 0, asked.stderr
     csr = tmp_path / "node05.csr"
     csr.write_text(asked.stdout)
@@ -81,25 +81,25 @@ def test_a_request_travels_by_pipe_and_a_second_one_is_not_needed(site, tmp_path
     document = json.loads(signed.stdout)
     (tmp_path / "node" / "node05.pem").write_text(document["certificate_pem"])
     (tmp_path / "node" / "ca.pem").write_text(document["ca_pem"])
-    again = commands.run("ctl", "cert", "request", "node05", "--dir", node, "--json")
+    again = commands.here("ctl", "cert", "request", "node05", "--dir", node, "--json")
     verdict = json.loads(again.stdout)
     assert (verdict["keep"], verdict["changed"], verdict["csr"]) == (True, False, None)
     assert verdict["certificate"]["serial"] == document["serial"]
-    kept = commands.run("ctl", "cert", "request", "node05", "--dir", node)
+    kept = commands.here("ctl", "cert", "request", "node05", "--dir", node)
     assert (kept.stdout, kept.returncode) == ("", 0)
     assert "is kept" in kept.stderr
 
 
 def test_a_request_for_another_name_is_refused_with_exit_code_5(site, tmp_path):
     csr = tmp_path / "x.csr"
-    csr.write_text(commands.run("ctl", "cert", "request", "x", "--dir", str(tmp_path)).stdout)
+    csr.write_text(commands.here("ctl", "cert", "request", "x", "--dir", str(tmp_path)).stdout)
     done = site("sign", "--csr", str(csr), "--name", "y")
     assert (done.returncode, done.stdout) == (5, "")
     assert "'x' and not for 'y'" in done.stderr
 
 
 def test_no_part_of_a_key_is_ever_written_out(site, tmp_path):
-    asked = commands.run("ctl", "cert", "request", "node05", "--dir", str(tmp_path), "--json")
+    asked = commands.here("ctl", "cert", "request", "node05", "--dir", str(tmp_path), "--json")
     secret = (tmp_path / "node05.key").read_text().splitlines()[1]
     assert secret not in asked.stdout + asked.stderr
 
@@ -111,12 +111,12 @@ def test_inspect_judges_a_pair_and_its_authority(site, tmp_path):
     cert, ca = str(out / "node01.pem"), str(out / "ca.pem")
 
     def inspect(key, ca=ca):
-        return commands.run(
+        return commands.here(
             "ctl", "cert", "inspect", cert, "--json", "--ca", ca, "--key", str(out / key)
         )
 
     good = json.loads(inspect("node01.key").stdout)
-    root = json.loads(commands.run("ctl", "cert", "inspect", ca, "--json").stdout)
+    root = json.loads(commands.here("ctl", "cert", "inspect", ca, "--json").stdout)
     assert (good["ok"], good["key_matches"], good["is_signed_by_ca"]) == (True, True, True)
     assert good["issuer_fingerprint"] == root["fingerprint"]
     assert good["days_left"] == 364

@@ -44,7 +44,7 @@ def router_only() -> Iterator[str]:
 
 
 def ctl(url: str, *args: str) -> subprocess.CompletedProcess[str]:
-    return commands.run("ctl", *args, environ={"LLMGW_CTL_URL": url})
+    return commands.here("ctl", *args, environ={"LLMGW_CTL_URL": url})
 
 
 def test_nodes_are_a_plain_table_on_a_pipe(admin):
@@ -212,7 +212,7 @@ def test_refusal_has_its_exit_code_and_a_sentence(admin, args, code, sentence):
 def test_nothing_listening_is_3_with_what_to_do():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    done = commands.run("ctl", "--admin", f"http://127.0.0.1:{port}", "status")
+    done = commands.here("ctl", "--admin", f"http://127.0.0.1:{port}", "status")
     assert done.returncode == 3
     assert f"no control plane answers at http://127.0.0.1:{port}" in done.stderr
     assert "llmgw up" in done.stderr
@@ -256,14 +256,14 @@ def test_answer_of_another_shape_is_a_failure_with_a_sentence():
 
 @pytest.mark.parametrize("url", ["127.0.0.1:9090", "ftp://127.0.0.1"])
 def test_address_of_a_wrong_form_is_a_usage_error(url):
-    done = commands.run("ctl", "--admin", url, "status")
+    done = commands.here("ctl", "--admin", url, "status")
     assert done.returncode == 2
     assert "is no admin address" in done.stderr
 
 
 def test_proxy_of_the_environment_is_not_asked(admin):
     environ = {"LLMGW_CTL_URL": admin, "http_proxy": "http://127.0.0.1:9", "no_proxy": ""}
-    assert commands.run("ctl", "status", environ=environ).returncode == 0
+    assert commands.here("ctl", "status", environ=environ).returncode == 0
 
 
 def test_terminal_gets_colour_and_bars(admin):
@@ -317,7 +317,7 @@ def test_wait_goes_on_while_the_control_plane_restarts(fleet):
 
 
 def test_admin_address_may_follow_the_command(admin):
-    assert commands.run("ctl", "status", "--admin", admin).returncode == 0
+    assert commands.here("ctl", "status", "--admin", admin).returncode == 0
 
 
 def test_wait_that_is_too_long_is_6_and_says_why(admin):

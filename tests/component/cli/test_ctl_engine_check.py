@@ -15,7 +15,7 @@ from tests.fakes.listening import listening
 @pytest.fixture
 def ctl():
     with listening(create_app(readiness=FakeReadiness(), control=control_of(FakeFleet()))) as url:
-        yield lambda *args: commands.run(
+        yield lambda *args: commands.here(
             "ctl", "engine-check", *args, environ={"LLMGW_CTL_URL": url}
         )
 

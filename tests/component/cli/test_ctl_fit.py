@@ -46,7 +46,7 @@ def ask():
     def asked(*words, nodes=ONE_NODE):
         control = control_of(Fleet(*nodes))
         with listening(create_app(readiness=FakeReadiness(), control=control)) as url:
-            return commands.run("ctl", "plan", *words, environ={"LLMGW_CTL_URL": url})
+            return commands.here("ctl", "plan", *words, environ={"LLMGW_CTL_URL": url})
 
     return asked
 
@@ -113,7 +113,7 @@ def test_a_model_larger_than_a_node_is_split_over_those_of_one_fabric(ask, tmp_p
 
 
 def test_cards_that_nobody_has_are_supposed_and_no_control_plane_is_asked(folder):
-    done = commands.run(
+    done = commands.here(
         "ctl", "plan", folder, "--class", "l40s-48g", "--cards", "4", "--json",
         environ={"LLMGW_CTL_URL": "http://127.0.0.1:1"},
     )  # fmt: skip

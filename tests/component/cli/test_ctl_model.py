@@ -25,7 +25,7 @@ def admin(fleet):
 
 
 def ctl(url, *words):
-    return commands.run("ctl", "model", *words, environ={"LLMGW_CTL_URL": url})
+    return commands.here("ctl", "model", *words, environ={"LLMGW_CTL_URL": url})
 
 
 def test_a_roll_is_begun_and_told_how_to_watch(admin, fleet):

@@ -27,7 +27,7 @@ def admin(plans):
 
 
 def ctl(url, *words):
-    return commands.run("ctl", *words, environ={"LLMGW_CTL_URL": url})
+    return commands.here("ctl", *words, environ={"LLMGW_CTL_URL": url})
 
 
 def test_the_next_pass_is_a_table_with_what_waits(admin):

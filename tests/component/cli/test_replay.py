@@ -37,7 +37,7 @@ async def altered(tmp_path):
 
 
 def replay(*words):
-    return commands.run("replay", *words)
+    return commands.here("replay", *words)
 
 
 def test_passes_that_are_decided_the_same_end_with_0(good):

@@ -36,7 +36,7 @@ def test_ctrl_c_ends_all_nodes_and_tells_how_it_went():
 
 
 def test_a_run_in_which_a_node_never_got_in_is_a_no():
-    done = commands.run(
+    done = commands.here(
         "simulate", "agents", "--count", "2", "--server", nowhere(), "--for", "1.5s", "--json",
         "--seed", "4",
     )  # fmt: skip
@@ -49,7 +49,7 @@ def test_a_run_in_which_a_node_never_got_in_is_a_no():
 
 
 def test_mistakes_are_told_before_anybody_dials():
-    done = commands.run("simulate", "agents", "--hardware", "h200", "--hardware", "no.json")
+    done = commands.here("simulate", "agents", "--hardware", "h200", "--hardware", "no.json")
     assert done.returncode == 2
     assert "the hardware cannot be simulated" in done.stderr
     assert "h200: no such machine; give a JSON file or one of a100-pcie, cpu" in done.stderr
@@ -57,13 +57,13 @@ def test_mistakes_are_told_before_anybody_dials():
 
 
 def test_a_heartbeat_without_a_pause_is_refused():
-    done = commands.run("simulate", "agents", "--heartbeat", "0s", "--for", "1s")
+    done = commands.here("simulate", "agents", "--heartbeat", "0s", "--for", "1s")
     assert done.returncode == 2
     assert "give at least 0.1s" in done.stderr
 
 
 def test_plaintext_to_another_machine_must_be_asked_for():
-    done = commands.run("simulate", "agents", "--server", "control.example:7443", "--for", "1s")
+    done = commands.here("simulate", "agents", "--server", "control.example:7443", "--for", "1s")
     assert done.returncode == 2
     assert "control.example:7443" in done.stderr
     assert "write http://" in done.stderr
@@ -84,7 +84,7 @@ def test_too_low_a_bound_on_files_is_told_with_the_way_out():
 
 
 def test_ctrl_c_while_certificates_are_signed_leaves_no_key_behind(tmp_path):
-    made = commands.run("ctl", "cert", "init-ca", "--dir", str(tmp_path / "ca"))
+    made = commands.here("ctl", "cert", "init-ca", "--dir", str(tmp_path / "ca"))
     assert made.returncode == 0
     running = commands.start(
         "simulate", "agents", "--count", "2000", "--ca", str(tmp_path / "ca"),

@@ -22,7 +22,7 @@ def test_the_same_seed_tells_the_same_in_another_process(tmp_path):
 
 
 def test_people_get_a_page_and_a_picture(tmp_path):
-    done = commands.run(*SMALL, "--failures", "harsh", "--out", str(tmp_path / "week"))
+    done = commands.here(*SMALL, "--failures", "harsh", "--out", str(tmp_path / "week"))
     assert done.returncode == 0, done.stderr
     assert "20 nodes with" in done.stdout
     assert "CHECKS      all held" in done.stdout
@@ -37,16 +37,16 @@ def test_models_of_a_file_are_run_and_a_mistake_in_it_is_told(tmp_path):
         "models:\n- {name: tiny, source: /models/tiny.gguf, scaling: {min: 2},\n"
         "   profiles: [{name: cpu, engine: llamacpp}]}\n"
     )
-    done = commands.run(*SMALL, "--models", str(file), "--json")
+    done = commands.here(*SMALL, "--models", str(file), "--json")
     assert done.returncode == 0, done.stderr
     assert list(json.loads(done.stdout)["models"]) == ["tiny"]
     file.write_text("models: [{name: tiny, sorce: x}]\n")
-    refused = commands.run(*SMALL, "--models", str(file))
+    refused = commands.here(*SMALL, "--models", str(file))
     assert refused.returncode == 2
     assert "sorce" in refused.stderr
 
 
 def test_a_wrong_word_for_failures_is_told_with_the_legal_ones():
-    done = commands.run("simulate", "fleet", "--failures", "los=3d")
+    done = commands.here("simulate", "fleet", "--failures", "los=3d")
     assert done.returncode == 2
     assert "none, usual, harsh nor one of loss=30d" in done.stderr

@@ -14,7 +14,9 @@ NOBODY = {"LLMGW_CTL_URL": "http://127.0.0.1:9"}
 
 def check(engine, *args):
     with serving(engine):
-        return commands.run(*("ctl", "tool-check", "m", "--url", engine.url, *args), environ=NOBODY)
+        return commands.here(
+            *("ctl", "tool-check", "m", "--url", engine.url, *args), environ=NOBODY
+        )
 
 
 def verdicts(engine, *args):
@@ -91,7 +93,7 @@ def test_what_a_client_would_stumble_over_is_said(fault, name, words):
 
 
 def test_a_gateway_that_is_not_there_is_said_with_how_to_name_it():
-    done = commands.run("ctl", "tool-check", "m", "--url", "http://127.0.0.1:9", environ=NOBODY)
+    done = commands.here("ctl", "tool-check", "m", "--url", "http://127.0.0.1:9", environ=NOBODY)
     assert done.returncode == 3
     assert "name it with --url" in done.stderr
 
@@ -114,6 +116,6 @@ def test_a_refusal_that_is_not_about_tools_is_no_verdict(status, code, words):
 
 
 def test_what_is_no_address_is_said():
-    done = commands.run("ctl", "tool-check", "m", "--url", "nonsense", environ=NOBODY)
+    done = commands.here("ctl", "tool-check", "m", "--url", "nonsense", environ=NOBODY)
     assert done.returncode == 2
     assert "is no address" in done.stderr

@@ -24,7 +24,7 @@ log: {level: loud}
 
 def test_five_mistakes_are_listed_without_a_traceback_and_end_with_2(file):
     file.write_text(FIVE_MISTAKES)
-    done = commands.run("config", "check", str(file))
+    done = commands.here("config", "check", str(file))
     assert done.returncode == 2
     assert done.stdout == ""
     first, *mistakes = done.stderr.splitlines()
@@ -40,7 +40,7 @@ def test_five_mistakes_are_listed_without_a_traceback_and_end_with_2(file):
 
 def test_a_program_reads_the_mistakes_as_json(file):
     file.write_text(FIVE_MISTAKES)
-    done = commands.run("config", "check", str(file), "--json")
+    done = commands.here("config", "check", str(file), "--json")
     assert done.returncode == 2
     said = json.loads(done.stdout)
     assert (said["file"], said["role"], said["ok"]) == (str(file), "server", False)
@@ -58,7 +58,7 @@ def test_a_program_reads_the_mistakes_as_json(file):
 )
 def test_the_role_is_found_by_the_keys(file, text, role):
     file.write_text(text)
-    done = commands.run("config", "check", str(file), "--json")
+    done = commands.here("config", "check", str(file), "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {
         "file": str(file),
@@ -70,21 +70,21 @@ def test_the_role_is_found_by_the_keys(file, text, role):
 
 def test_a_file_that_could_be_for_either_asks_which(file):
     file.write_text("log: {level: debug}\n")
-    done = commands.run("config", "check", str(file))
+    done = commands.here("config", "check", str(file))
     assert done.returncode == 2
     assert "--role" in done.stderr
-    assert commands.run("config", "check", str(file), "--role", "server").returncode == 0
+    assert commands.here("config", "check", str(file), "--role", "server").returncode == 0
 
 
 def test_a_missing_file_is_a_mistake(file):
-    done = commands.run("config", "check", str(file))
+    done = commands.here("config", "check", str(file))
     assert done.returncode == 2
     assert "No such file" in done.stderr
 
 
 def test_the_environment_counts_as_at_a_start(file):
     file.write_text("listen: ':1'\n")
-    done = commands.run("config", "check", str(file), environ={"LLMGW_GATEWAY__WORKERS": "many"})
+    done = commands.here("config", "check", str(file), environ={"LLMGW_GATEWAY__WORKERS": "many"})
     assert done.returncode == 2
     assert "LLMGW_GATEWAY__WORKERS" in done.stderr
 
@@ -101,7 +101,7 @@ def test_the_environment_counts_as_at_a_start(file):
 )
 def test_a_file_that_is_for_nobody_says_why(file, text, said):
     file.write_bytes(text)
-    done = commands.run("config", "check", str(file))
+    done = commands.here("config", "check", str(file))
     assert done.returncode == 2
     assert said in done.stderr
     assert "--role" not in done.stderr
