@@ -227,9 +227,11 @@ def test_a_frozen_engine_with_requests_is_started_anew_and_a_slow_one_is_not(hou
     assert time.monotonic() - began > SLOW_S, "too quick to prove anything"
     assert house.engine() == pid
 
-    waiting = threading.Thread(target=house.ask, args=("cd " * (SLOW_PROMPT_BYTES // 3),))
-    waiting.start()
-    time.sleep(1)
+    # Shorter, since the next engine reads it once more; slowed, so that it is under way by then.
+    waiting = threading.Thread(target=house.ask, args=("cd " * (SLOW_PROMPT_BYTES // 6),))
+    with slowed(pid, for_s=SLOW_S):
+        waiting.start()
+        time.sleep(1)
     os.kill(pid, signal.SIGSTOP)
     frozen_at = time.monotonic()
     house.deployment.parts["server"].wait_said("(endpoint_ejected)")
