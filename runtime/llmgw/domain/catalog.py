@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from llmgw.domain import engine_options
+from llmgw.domain.pricing import Price
 from llmgw.errors import Unknown
 
 ENGINES = ("llamacpp", "sglang", "sim", "vllm")
@@ -115,6 +116,8 @@ class Model:
     context_length: int | None = None
     capabilities: tuple[str, ...] = ()
     description: str | None = None
+    price: Price | None = None
+    """Its own; absent: as the settings list it."""
 
     @property
     def is_simulated(self) -> bool:

@@ -17,6 +17,7 @@ from typing import TypeVar
 from llmgw.domain import catalog_rules
 from llmgw.domain.catalog import Model, Profile, Scaling
 from llmgw.domain.catalog_rules import Entry
+from llmgw.domain.pricing import Price
 from llmgw.errors import CatalogInvalid, Invalid, Problem
 from llmgw.kit import units
 
@@ -34,9 +35,11 @@ MODEL_KEYS = (
     "context_length",
     "capabilities",
     "description",
+    "price",
 )
 """What may be written of a model."""
 
+PRICE_KEYS = ("prompt_per_1k", "completion_per_1k")
 SCALING_KEYS = ("min", "max", "idle_timeout")
 PROFILE_KEYS = (
     "name",
@@ -112,6 +115,7 @@ def read_model(raw: object, *, path: str) -> Reading:
         context_length=fields.get("context_length", _count, 0) or None,
         capabilities=fields.get("capabilities", _texts, ()),
         description=fields.get("description", _text, "") or None,
+        price=_price(fields),
     )
     return Reading(entries=(Entry(path=path, model=model),), problems=tuple(fields.problems))
 
@@ -128,6 +132,14 @@ def _scaling(parent: _Fields) -> Scaling | None:
         max=fields.get("max", _count, 0) or minimum,
         idle_timeout_s=fields.get("idle_timeout", _seconds, Scaling().idle_timeout_s),
     )
+
+
+def _price(parent: _Fields) -> Price | None:
+    raw = parent.raw.get("price")
+    if raw is None:
+        return None
+    fields = parent.below(raw, path=parent.at("price"), keys=PRICE_KEYS, what="a price")
+    return Price(fields.get("prompt_per_1k", _count, 0), fields.get("completion_per_1k", _count, 0))
 
 
 def _profiles(parent: _Fields) -> tuple[Profile, ...]:

@@ -35,6 +35,7 @@ def routed(
         context_length=model.context_length,
         capabilities=model.capabilities,
         description=model.description,
+        price=model.price,
         fallbacks=tuple(dict.fromkeys(f.name for f in fallbacks if f is not None)),
         routing_profile=model.routing_profile,
         retry_after_s=retry_after_s,

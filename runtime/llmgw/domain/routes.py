@@ -6,6 +6,8 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from llmgw.domain.pricing import Price
+
 EXTERNAL = "external"
 """The engine of an endpoint that is a provider's: nothing is known of it but its answers."""
 
@@ -70,6 +72,8 @@ class RoutedModel:
     """Whether it is loaded when somebody asks for it, and unloaded when nobody does."""
     failure: str = ""
     """Why the last start failed, in words that clients may read; only in the state FAILED."""
+    price: Price | None = None
+    """Its own; absent: as the settings list it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from llmgw.domain import route_changes
+from llmgw.domain.pricing import Price
 from llmgw.domain.route_changes import ListChange, RouteChange
 from llmgw.domain.routes import Endpoint, EndpointState, ModelState, RoutedModel, RouteTable
 from llmgw.errors import Invalid
@@ -96,6 +97,7 @@ def pack_model(model: RoutedModel) -> pb.ModelFacts:
         ready_expected_at=model.ready_expected_at,
         is_on_demand=model.is_on_demand,
         failure=texts.repaired(model.failure),
+        price=None if model.price is None else _packed_price(model.price),
     )
 
 
@@ -118,7 +120,16 @@ def unpack_model(facts: pb.ModelFacts) -> RoutedModel:
         ),
         is_on_demand=facts.is_on_demand,
         failure=facts.failure,
+        price=_price(facts.price) if facts.HasField("price") else None,
     )
+
+
+def _packed_price(price: Price) -> pb.Price:
+    return pb.Price(prompt_per_1k=price.prompt_per_1k, completion_per_1k=price.completion_per_1k)
+
+
+def _price(packed: pb.Price) -> Price:
+    return Price(max(packed.prompt_per_1k, 0), max(packed.completion_per_1k, 0))
 
 
 def _pack_endpoint(endpoint: Endpoint) -> pb.RoutedEndpoint:

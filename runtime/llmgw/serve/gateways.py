@@ -11,6 +11,7 @@ from pathlib import Path
 from llmgw.accounting import journal_files
 from llmgw.accounting.gate import Gate
 from llmgw.accounting.limit_board import LimitBoard
+from llmgw.accounting.prices import RoutedPrices
 from llmgw.accounting.usage_journal import UsageJournal
 from llmgw.config.carrying import RouterSettings
 from llmgw.config.settings import LogSettings
@@ -70,7 +71,11 @@ def of_worker(configured: Configure, ties: Ties) -> Gateway:
         house = House(house_socket.path(board.parent.parent))
         limits = LimitBoard.attached(Path(settings.access.limits_board), row=configured.row + 1)
         access = access_of(
-            settings.access, ask=ties.keys.ask, limits=limits, run_dir=board.parent.parent
+            settings.access,
+            ask=ties.keys.ask,
+            limits=limits,
+            routes=ties.routes,
+            run_dir=board.parent.parent,
         )
     doors = Doors(
         admission=settings.admission,
@@ -84,13 +89,21 @@ def of_worker(configured: Configure, ties: Ties) -> Gateway:
     )
 
 
-def access_of(settings: AccessSettings, *, ask: Ask, limits: LimitBoard, run_dir: Path) -> Access:
+def access_of(
+    settings: AccessSettings,
+    *,
+    ask: Ask,
+    limits: LimitBoard,
+    routes: RouteSource,
+    run_dir: Path,
+) -> Access:
     """Keys, limits and usage of one process that carries requests.
 
     ``ask`` asks who opens the store; raises ``Invalid`` when usage cannot be noted.
     """
     clock = SystemClock()
-    prices = PriceTable(settings.prices, default=settings.default_price)
+    listed = PriceTable(settings.prices, default=settings.default_price)
+    prices = RoutedPrices(listed, current=routes.current)
     gate = Gate(limits, price_of=prices.of, now=clock.wall)
     journal = UsageJournal(
         Path(settings.usage_dir), slates=run_dir / journal_files.FOLDER, tag=str(os.getpid())

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from llmgw.accounting import prices
+from llmgw.accounting.prices import RoutedPrices
 from llmgw.config.loading import load_server
-from llmgw.domain.pricing import FREE, Price
+from llmgw.domain.pricing import FREE, Price, PriceTable
+from llmgw.domain.routes import RoutedModel, RouteTable
 from llmgw.errors import SettingsInvalid
 
 
@@ -43,6 +45,22 @@ def test_each_model_has_its_price_and_others_the_default(load):
 def test_prices_may_come_by_a_variable(load):
     auth = load("auth: {}", LLMGW_AUTH__PRICING="{chat: {completion_per_1k: 5}}")
     assert priced(auth).of("chat") == Price(0, 5)
+
+
+def test_a_models_own_price_goes_before_what_the_settings_list():
+    listed = PriceTable({"chat": Price(1, 1), "big": Price(2, 2)}, Price(9, 9))
+    routes = RouteTable(
+        models={
+            "chat": RoutedModel("chat", price=Price(1000, 3000)),
+            "big": RoutedModel("big"),
+            "gift": RoutedModel("gift", price=FREE),
+        }
+    )
+    table = RoutedPrices(listed, current=lambda: routes)
+    assert table.of("chat") == Price(1000, 3000)
+    assert table.of("big") == Price(2, 2)
+    assert table.of("gift") == FREE
+    assert table.of("unknown") == Price(9, 9)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import yaml
 
 from llmgw.domain import definitions
 from llmgw.domain.catalog import Scaling
+from llmgw.domain.pricing import Price
 from llmgw.errors import CatalogInvalid
 
 EVERYTHING = """
@@ -176,6 +177,9 @@ def test_long_value_is_cut_in_the_message():
          "profiles[0].node_selector"),
         ({"context_length": 10**30}, "context_length"),
         ({"scaling": {"min": 2**31}}, "scaling.min"),
+        ({"price": {"prompt_per_1k": -1}}, "price.prompt_per_1k"),
+        ({"price": {"per_1k": 1}}, "price.per_1k"),
+        ({"price": 5}, "price"),
         ({"profiles": [{"name": "p", "engine": "sim", "priority": -(10**30)}]},
          "profiles[0].priority"),
         ({"profiles": [{"name": "p", "engine": "sim", "startup_timeout": 1e300}]},
@@ -194,3 +198,20 @@ def test_a_text_that_is_endless_when_spelt_out_costs_nothing():
         bomb = [bomb] * 10
     reading = definitions.read_model({"name": "m", "source": "/w", "aliases": bomb}, path="m")
     assert len(reading.problems[0].message) < 200
+
+
+@pytest.mark.parametrize(
+    ("written", "price"),
+    [
+        pytest.param("", None, id="none of its own"),
+        pytest.param(", price: {}", Price(0, 0), id="free"),
+        pytest.param(
+            ", price: {prompt_per_1k: 1000, completion_per_1k: 3000}",
+            Price(1000, 3000),
+            id="its own",
+        ),
+    ],
+)
+def test_a_model_may_have_a_price_of_its_own(written, price):
+    (model,) = definitions.load(yaml.safe_load(f"[{{name: m, source: /w{written}}}]"))
+    assert model.price == price

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from llmgw.domain import route_changes
 from llmgw.domain.gateway_reports import EndpointReport, Evidence, GatewayReport, ReportAnswer
+from llmgw.domain.pricing import Price
 from llmgw.domain.routes import Endpoint, EndpointState, ModelState, RoutedModel, RouteTable
 from llmgw.errors import Invalid
 from llmgw.rpc import wire_routes, wire_sights
@@ -37,6 +38,7 @@ MODELS = st.builds(
     ready_expected_at=st.none() | NUMBER,
     is_on_demand=st.booleans(),
     failure=TEXT,
+    price=st.none() | st.builds(Price, prompt_per_1k=COUNT, completion_per_1k=COUNT),
 )
 ENDPOINTS = st.builds(
     Endpoint,

@@ -303,6 +303,7 @@ class ModelFacts(_message.Message):
     READY_EXPECTED_AT_FIELD_NUMBER: _builtins.int
     IS_ON_DEMAND_FIELD_NUMBER: _builtins.int
     FAILURE_FIELD_NUMBER: _builtins.int
+    PRICE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     state: _builtins.str
     """ready, loading, on_demand, not_placed, failed."""
@@ -323,6 +324,10 @@ class ModelFacts(_message.Message):
     def capabilities(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
     def fallbacks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def price(self) -> Global___Price:
+        """Its own; absent: as the settings list it."""
+
     def __init__(
         self,
         *,
@@ -340,15 +345,18 @@ class ModelFacts(_message.Message):
         ready_expected_at: _builtins.float | None = ...,
         is_on_demand: _builtins.bool = ...,
         failure: _builtins.str = ...,
+        price: Global___Price | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_context_length", b"_context_length", "_description", b"_description", "_ready_expected_at", b"_ready_expected_at", "_retry_after_s", b"_retry_after_s", "context_length", b"context_length", "description", b"description", "ready_expected_at", b"ready_expected_at", "retry_after_s", b"retry_after_s"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_context_length", b"_context_length", "_description", b"_description", "_price", b"_price", "_ready_expected_at", b"_ready_expected_at", "_retry_after_s", b"_retry_after_s", "context_length", b"context_length", "description", b"description", "price", b"price", "ready_expected_at", b"ready_expected_at", "retry_after_s", b"retry_after_s"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_context_length", b"_context_length", "_description", b"_description", "_ready_expected_at", b"_ready_expected_at", "_retry_after_s", b"_retry_after_s", "aliases", b"aliases", "capabilities", b"capabilities", "context_length", b"context_length", "created_at", b"created_at", "description", b"description", "failure", b"failure", "fallbacks", b"fallbacks", "is_on_demand", b"is_on_demand", "name", b"name", "owned_by", b"owned_by", "ready_expected_at", b"ready_expected_at", "retry_after_s", b"retry_after_s", "routing_profile", b"routing_profile", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_context_length", b"_context_length", "_description", b"_description", "_price", b"_price", "_ready_expected_at", b"_ready_expected_at", "_retry_after_s", b"_retry_after_s", "aliases", b"aliases", "capabilities", b"capabilities", "context_length", b"context_length", "created_at", b"created_at", "description", b"description", "failure", b"failure", "fallbacks", b"fallbacks", "is_on_demand", b"is_on_demand", "name", b"name", "owned_by", b"owned_by", "price", b"price", "ready_expected_at", b"ready_expected_at", "retry_after_s", b"retry_after_s", "routing_profile", b"routing_profile", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__context_length: _TypeAlias = _typing.Literal["context_length"]  # noqa: Y015
     _WhichOneofArgType__context_length: _TypeAlias = _typing.Literal["_context_length", b"_context_length"]  # noqa: Y015
     _WhichOneofReturnType__description: _TypeAlias = _typing.Literal["description"]  # noqa: Y015
     _WhichOneofArgType__description: _TypeAlias = _typing.Literal["_description", b"_description"]  # noqa: Y015
+    _WhichOneofReturnType__price: _TypeAlias = _typing.Literal["price"]  # noqa: Y015
+    _WhichOneofArgType__price: _TypeAlias = _typing.Literal["_price", b"_price"]  # noqa: Y015
     _WhichOneofReturnType__ready_expected_at: _TypeAlias = _typing.Literal["ready_expected_at"]  # noqa: Y015
     _WhichOneofArgType__ready_expected_at: _TypeAlias = _typing.Literal["_ready_expected_at", b"_ready_expected_at"]  # noqa: Y015
     _WhichOneofReturnType__retry_after_s: _TypeAlias = _typing.Literal["retry_after_s"]  # noqa: Y015
@@ -358,11 +366,37 @@ class ModelFacts(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__description) -> _WhichOneofReturnType__description | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__price) -> _WhichOneofReturnType__price | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__ready_expected_at) -> _WhichOneofReturnType__ready_expected_at | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__retry_after_s) -> _WhichOneofReturnType__retry_after_s | None: ...
 
 Global___ModelFacts: _TypeAlias = ModelFacts  # noqa: Y015
+
+@_typing.final
+class Price(_message.Message):
+    """Micro-units for a thousand tokens."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROMPT_PER_1K_FIELD_NUMBER: _builtins.int
+    COMPLETION_PER_1K_FIELD_NUMBER: _builtins.int
+    prompt_per_1k: _builtins.int
+    completion_per_1k: _builtins.int
+    def __init__(
+        self,
+        *,
+        prompt_per_1k: _builtins.int = ...,
+        completion_per_1k: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["completion_per_1k", b"completion_per_1k", "prompt_per_1k", b"prompt_per_1k"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Price: _TypeAlias = Price  # noqa: Y015
 
 @_typing.final
 class GatewayReport(_message.Message):
