@@ -30,12 +30,6 @@ _SPENT: Final = layout.SPENT
 _RESERVED: Final = layout.RESERVED
 _RUNNING: Final = layout.RUNNING
 
-_PERIOD_WORDS: Final = {
-    "day": (_DAY, _DAY_SPENT),
-    "month": (_MONTH, _MONTH_SPENT),
-    "lifetime": (-1, _SPENT),
-}
-
 
 class Moment:
     """Now, as counters need it; moved on by ``gate``."""
@@ -68,10 +62,27 @@ class Peers(NamedTuple):
     silent: Sequence[int]
 
 
+class _Base(NamedTuple):
+    """The server's cell, in the order of its words."""
+
+    minute: int
+    requests: int
+    requests_before: int
+    tokens: int
+    tokens_before: int
+    day: int
+    day_spent: int
+    month: int
+    month_spent: int
+    spent: int
+    reserved: int
+
+
 class Counter:
     """One counter; see the module.  Money is micro-units."""
 
     __slots__ = (
+        "_base",
         "_cell",
         "_day",
         "_day_spent",
@@ -79,6 +90,7 @@ class Counter:
         "_minute",
         "_month",
         "_month_spent",
+        "_others",
         "_peers",
         "_requests",
         "_requests_before",
@@ -97,14 +109,13 @@ class Counter:
         self._words = words
         self._cell = cell
         self._key = key = layout.key_of(name)
-        self._peers = peers
-        self.is_shared = bool(peers.alive or peers.silent)
         self.name = name
         if words[cell + _KEY] != key:
             words[cell + _KEY] = 0
             for word in range(cell + 1, cell + layout.CELL_WORDS):
                 words[word] = 0
             words[cell + _KEY] = key
+        self._know(peers)
         # A process that begins has nothing under way, whatever an earlier one of its row had.
         words[cell + _RESERVED] = words[cell + _RUNNING] = 0
         self.reserved = self.running = 0
@@ -120,9 +131,8 @@ class Counter:
         self._spent = words[cell + _SPENT]
 
     def meet(self, peers: Peers) -> None:
-        """The others are these now."""
-        self._peers = peers
-        self.is_shared = bool(peers.alive or peers.silent)
+        """The others are these now, and the server's row may have changed."""
+        self._know(peers)
         self.write()
 
     def write(self) -> None:
@@ -140,33 +150,41 @@ class Counter:
 
     def requests(self, at: Moment) -> float:
         """Requests of the last minute: this one's, and a share of those of the one before."""
-        return self._rate(_REQUESTS, self._requests, self._requests_before, at)
+        base = self._base
+        rate = _rate(self._minute, self._requests, self._requests_before, at)
+        if base.minute >= at.minute - 1:
+            rate += _rate(base.minute, base.requests, base.requests_before, at)
+        return rate + self._rate_of_others(_REQUESTS, at) if self._others else rate
 
     def tokens(self, at: Moment) -> float:
         """Tokens of the last minute."""
-        return self._rate(_TOKENS, self._tokens, self._tokens_before, at)
+        base = self._base
+        rate = _rate(self._minute, self._tokens, self._tokens_before, at)
+        if base.minute >= at.minute - 1:
+            rate += _rate(base.minute, base.tokens, base.tokens_before, at)
+        return rate + self._rate_of_others(_TOKENS, at) if self._others else rate
 
     def spent(self, period: str, at: Moment) -> int:
         """What was spent in the period that it is now."""
-        stamp, word = _PERIOD_WORDS[period]
+        base = self._base
         if period == "day":
-            current, total = at.day, self._day_spent if self._day == at.day else 0
-        elif period == "month":
-            current, total = at.month, self._month_spent if self._month == at.month else 0
-        else:
-            current, total = 0, self._spent
+            total = self._day_spent if self._day == at.day else 0
+            total += base.day_spent if base.day == at.day else 0
+            return total + self._spent_by_others(_DAY, at.day, _DAY_SPENT)
+        if period == "month":
+            total = self._month_spent if self._month == at.month else 0
+            total += base.month_spent if base.month == at.month else 0
+            return total + self._spent_by_others(_MONTH, at.month, _MONTH_SPENT)
+        total = self._spent + base.spent
         words, key = self._words, self._key
-        peers = self._peers
-        for cell in (peers.base, *peers.alive, *peers.silent):
-            if words[cell] == key and (stamp < 0 or words[cell + stamp] == current):
-                total += words[cell + word]
+        for cell in self._others:
+            if words[cell] == key:
+                total += words[cell + _SPENT]
         return total
 
     def held(self) -> int:
         """What requests under way may cost."""
-        words, base = self._words, self._peers.base
-        after_the_dead = words[base + _RESERVED] if words[base] == self._key else 0
-        return self.reserved + after_the_dead + self._of_living(_RESERVED)
+        return self.reserved + self._base.reserved + self._of_living(_RESERVED)
 
     def under_way(self) -> int:
         """How many requests are under way."""
@@ -237,23 +255,29 @@ class Counter:
         if self.is_shared:
             self.write()
 
-    def _rate(self, word: int, current: int, before: int, at: Moment) -> float:
-        minute = at.minute
-        if self._minute == minute:
-            rate = before * at.before_weight + current
-        elif self._minute == minute - 1:
-            rate = current * at.before_weight
-        else:
-            rate = 0.0
-        words, key, peers = self._words, self._key, self._peers
-        for cell in (peers.base, *peers.alive, *peers.silent):
+    def _know(self, peers: Peers) -> None:
+        self._peers = peers
+        self._others = (*peers.alive, *peers.silent)
+        self.is_shared = bool(self._others)
+        words, base = self._words, peers.base
+        is_theirs = words[base] == self._key
+        self._base = _Base(
+            *(words[base + word] if is_theirs else 0 for word in range(1, _RESERVED + 1))
+        )
+
+    def _rate_of_others(self, word: int, at: Moment) -> float:
+        words, key, rate = self._words, self._key, 0.0
+        for cell in self._others:
             if words[cell] == key:
-                stamp = words[cell + _MINUTE]
-                if stamp == minute:
-                    rate += words[cell + word + 1] * at.before_weight + words[cell + word]
-                elif stamp == minute - 1:
-                    rate += words[cell + word] * at.before_weight
+                rate += _rate(words[cell + _MINUTE], words[cell + word], words[cell + word + 1], at)
         return rate
+
+    def _spent_by_others(self, stamp: int, current: int, word: int) -> int:
+        words, key, total = self._words, self._key, 0
+        for cell in self._others:
+            if words[cell] == key and words[cell + stamp] == current:
+                total += words[cell + word]
+        return total
 
     def _of_living(self, word: int) -> int:
         """What living workers have of it; of one that is silent it is not believed any more."""
@@ -262,3 +286,10 @@ class Counter:
             if words[cell] == key:
                 total += words[cell + word]
         return total
+
+
+def _rate(minute: int, current: int, before: int, at: Moment) -> float:
+    """Of figures that were of ``minute``."""
+    if minute == at.minute:
+        return before * at.before_weight + current
+    return current * at.before_weight if minute == at.minute - 1 else 0.0

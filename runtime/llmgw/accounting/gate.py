@@ -8,7 +8,7 @@ Nothing here waits for a disk, a database or another process.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from llmgw.accounting.counters import Counter, Moment
@@ -44,6 +44,7 @@ class Plan(NamedTuple):
     counters: tuple[str, ...]
     has_rates: bool
     has_budgets: bool
+    has_places: bool
 
 
 class Hold:
@@ -150,8 +151,6 @@ class Gate:
         if plan.pools:
             self._at.move_to(self._now())
             self._take(hold)
-            if plan.has_rates:
-                hold.left = self._left(plan.pools)
         self.holds += 1
         return hold
 
@@ -237,6 +236,7 @@ class Gate:
             counters=tuple(pool.counter.name for pool in pools),
             has_rates=any(one.rpm is not None or one.tpm is not None for one in pools),
             has_budgets=any(one.budget is not None for one in pools),
+            has_places=any(one.concurrency is not None for one in pools),
         )
         if len(self._plans) >= _MOST_KNOWN:
             self._plans.clear()
@@ -298,26 +298,49 @@ class Gate:
 
         ``is_held`` says that the counters have it in them already.
         """
-        at, one = self._at, 1 if is_held else 0
-        if not hold.price.is_free:
+        plan, refusal = hold.plan, None
+        if plan.has_budgets and not hold.price.is_free:
             refusal = self._spent_budget(hold, held_here=hold.micros if is_held else 0)
-            if refusal is not None:
-                return refusal
+        if refusal is None and plan.has_places:
+            refusal = self._no_place(plan, held_here=1 if is_held else 0)
+        if refusal is None and plan.has_rates:
+            refusal = self._used_rate(hold, is_held=is_held)
+        return refusal
+
+    def _used_rate(self, hold: Hold, *, is_held: bool) -> Refusal | None:
+        at, tokens, one = self._at, hold.prompt_tokens, 1 if is_held else 0
+        requests_limit: int | None = None
+        tokens_limit: int | None = None
+        requests_left = tokens_left = 0.0
         for pool in hold.plan.pools:
-            counter, tokens = pool.counter, hold.prompt_tokens
-            if pool.concurrency is not None:
-                used = counter.under_way() - one
-                if used + 1 > pool.concurrency:
-                    return _refused(pool, "concurrency", pool.concurrency, used)
             if pool.rpm is not None:
-                rate = counter.requests(at) - one
-                if rate + 1 > pool.rpm:
-                    return _refused(pool, "requests", pool.rpm, rate)
+                left = pool.rpm - pool.counter.requests(at) + one - 1
+                if left < 0:
+                    return _refused(pool, "requests", pool.rpm, pool.rpm - left - 1)
+                if requests_limit is None or left < requests_left:
+                    requests_limit, requests_left = pool.rpm, left
             if pool.tpm is not None:
-                rate = counter.tokens(at) - (tokens if is_held else 0)
-                if rate + tokens > pool.tpm:
+                left = pool.tpm - pool.counter.tokens(at) + one * tokens - tokens
+                if left < 0:
                     waits = None if tokens > pool.tpm else RETRY_AFTER_S
-                    return _refused(pool, "tokens", pool.tpm, rate, retry_after_s=waits)
+                    used = pool.tpm - left - tokens
+                    return _refused(pool, "tokens", pool.tpm, used, retry_after_s=waits)
+                if tokens_limit is None or left < tokens_left:
+                    tokens_limit, tokens_left = pool.tpm, left
+        # What was used in this minute is forgotten at the end of the next.
+        reset_s = int(60 + 60 * at.before_weight)
+        hold.left = Left(
+            requests_limit, int(requests_left), tokens_limit, int(tokens_left), reset_s
+        )
+        return None
+
+    @staticmethod
+    def _no_place(plan: Plan, *, held_here: int) -> Refusal | None:
+        for pool in plan.pools:
+            if pool.concurrency is not None:
+                used = pool.counter.under_way() - held_here
+                if used >= pool.concurrency:
+                    return _refused(pool, "concurrency", pool.concurrency, used)
         return None
 
     def _spent_budget(self, hold: Hold, *, held_here: int) -> Refusal | None:
@@ -329,25 +352,6 @@ class Gate:
                 if used >= pool.budget:
                     return _refused(pool, "budget", pool.budget, used, retry_after_s=None)
         return None
-
-    def _left(self, pools: Sequence[Pool]) -> Left:
-        """What is left of the rates, of each kind where least is."""
-        at = self._at
-        requests_limit: int | None = None
-        tokens_limit: int | None = None
-        requests_left = tokens_left = 0
-        for pool in pools:
-            if pool.rpm is not None:
-                left = max(int(pool.rpm - pool.counter.requests(at)), 0)
-                if requests_limit is None or left < requests_left:
-                    requests_limit, requests_left = pool.rpm, left
-            if pool.tpm is not None:
-                left = max(int(pool.tpm - pool.counter.tokens(at)), 0)
-                if tokens_limit is None or left < tokens_left:
-                    tokens_limit, tokens_left = pool.tpm, left
-        # What was used in this minute is forgotten at the end of the next.
-        reset_s = int(60 + 60 * at.before_weight)
-        return Left(requests_limit, requests_left, tokens_limit, tokens_left, reset_s)
 
 
 def has_counter(level: Level) -> bool:

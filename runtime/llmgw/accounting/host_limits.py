@@ -95,6 +95,7 @@ class HostLimits:
         for slot, micros in self._held.pop(tag, {}).items():
             word = self._cell(_BASE, slot) + limit_layout.RESERVED
             self._words[word] = max(self._words[word] - micros, 0)
+        self._say()
 
     def slot_of(self, counter: str) -> int | None:
         """Where a counter is, if it has a slot."""
