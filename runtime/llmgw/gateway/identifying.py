@@ -21,7 +21,7 @@ from llmgw.kit.tasks import Tasks
 
 _log = logs.get(__name__)
 
-OPEN_PATHS: Final = frozenset({b"/", b"/health", b"/ready"})
+OPEN_PATHS: Final = frozenset({b"/", b"/health", b"/ready", b"*"})
 """What is answered without a key, each of them exactly; everything else asks for one."""
 
 _MOST_KEY_BYTES: Final = 512
