@@ -13,17 +13,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from socket import socket
 
+from llmgw.accounting.limit_board import LimitBoard
 from llmgw.config import store_address
 from llmgw.config.settings import ServerSettings
 from llmgw.domain.routes import EndpointState
 from llmgw.domain.views import ModelView, ReplicaView
 from llmgw.errors import AlreadyHeld
 from llmgw.gateway import families
+from llmgw.gateway.house import House
 from llmgw.gateway.server import Doors, Gateway, Place
 from llmgw.kit import addresses, metrics
 from llmgw.kit.addresses import Address
 from llmgw.kit.clock import SystemClock
-from llmgw.serve import embedded, gateways, listeners, locks
+from llmgw.serve import embedded, gateways, host_access, house_socket, listeners, locks
 from llmgw.serve.admin import AdminListener, RoutesReadiness
 from llmgw.serve.agent import Agent
 from llmgw.serve.control_plane import ControlPlane
@@ -110,7 +112,8 @@ class AllInOne:
         clients = self._opened(listeners.bind(addresses.parse(server.listen), key="listen"))
         admin_port, is_elsewhere = _admin_port(server)
         self._opened(admin_port)
-        control, agent_port = await self._start_control(server)
+        store = await self._start_store(server)
+        control, agent_port = await self._start_control(server, store=store)
         await self._start_agent(agent_port)
         admin = AdminListener(
             admin_port,
@@ -125,14 +128,16 @@ class AllInOne:
             admin_url=listeners.shown(admin_port),
             is_admin_elsewhere=is_elsewhere,
         )
-        await self._start_gateway(clients, control=control)
+        await self._start_gateway(clients, control=control, store=store)
         return where
 
     def _opened(self, port: socket) -> socket:
         self._parts.callback(port.close)
         return port
 
-    async def _start_control(self, server: ServerSettings) -> tuple[ControlPlane, int]:
+    async def _start_control(
+        self, server: ServerSettings, *, store: Store
+    ) -> tuple[ControlPlane, int]:
         file = RouteFile(Path(server.state_dir))
         self._parts.push_async_callback(file.close)
         node_id = self._settings.agent.node_id
@@ -140,7 +145,7 @@ class AllInOne:
             server,
             last_routes=file.load(),
             also_expected=[node_id],
-            store=await self._start_store(server),
+            store=store,
             environ=self._environ,
         )
         self._parts.callback(control.routes.subscribe(file.keep))
@@ -167,7 +172,7 @@ class AllInOne:
         self._parts.push_async_callback(agent.close, stop_engines=True)
         await agent.start()
 
-    async def _start_gateway(self, clients: socket, *, control: ControlPlane) -> None:
+    async def _start_gateway(self, clients: socket, *, control: ControlPlane, store: Store) -> None:
         server = self._settings.server
         seen = OneGateway(control.routes, now=SystemClock().monotonic)
         gateway = gateways.make(
@@ -175,14 +180,40 @@ class AllInOne:
             log=server.log,
             routes=control.routes,
             place=Place(seen.board),
-            doors=Doors(
-                admission=server.admission, on_demand=server.on_demand, load_requests=seen.wishes
+            doors=await self._keyed(
+                Doors(
+                    admission=server.admission,
+                    on_demand=server.on_demand,
+                    load_requests=seen.wishes,
+                ),
+                control=control,
+                store=store,
             ),
         )
         self._gateway = gateway
         self._parts.callback(control.join(seen))
         self._parts.push_async_callback(self._end_gateway, gateway)
         await gateway.start([clients])
+
+    async def _keyed(self, doors: Doors, *, control: ControlPlane, store: Store) -> Doors:
+        """With keys and pages, where they are asked for: as a server and its only worker."""
+        server = self._settings.server
+        if not server.auth.enabled:
+            return doors
+        host = host_access.make(server, store=store, environ=self._environ)
+        self._parts.push_async_callback(host.close)
+        await host.start()
+        host.open(rows=())
+        host.seat(0)
+        run_dir = Path(server.run_dir)
+        access = gateways.access_of(
+            host.settings,
+            ask=host.answer,
+            limits=LimitBoard.attached(Path(host.settings.limits_board), row=1),
+            routes=control.routes,
+            run_dir=run_dir,
+        )
+        return replace(doors, access=access, house=House(house_socket.path(run_dir)))
 
     async def _end_gateway(self, gateway: Gateway) -> None:
         stopping = self._settings.server.gateway
