@@ -151,6 +151,10 @@ class KeyMaking:
             raise Invalid(f"several keys begin with {reference}: say which of {named}")
         return found[0] if found else await self._keys.find(reference)
 
+    def state_of(self, key: ApiKey) -> KeyState:
+        """What a key opens now."""
+        return key.state(self._clock.wall())
+
     def _checked(self, wish: KeyWish, key_id: str) -> Level:
         name = wish.name.strip()
         if not name or not name.isprintable() or len(name) > _LONGEST_NAME:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, cast
+from typing import Annotated, TypeVar, cast
 
 from fastapi import Depends, FastAPI, Request
 
-from llmgw.api import ports
+from llmgw.api import account_ports, ports
 from llmgw.api.ports import (
     Control,
     EngineChecks,
@@ -18,6 +18,9 @@ from llmgw.api.ports import (
     Readiness,
     Refusals,
 )
+from llmgw.errors import NoStore
+
+_DeskT = TypeVar("_DeskT")
 
 
 def bind(
@@ -114,9 +117,25 @@ def usage_books(request: Request) -> ports.UsageBooks:
     return cast("Control", request.app.state.control).usage
 
 
+def key_desk(request: Request) -> account_ports.KeyDesk:
+    """The life of keys; ``NoStore`` where none are kept."""
+    return _kept(cast("Control", request.app.state.control).keys)
+
+
+def tree_desk(request: Request) -> account_ports.TreeDesk:
+    """Places and limits; ``NoStore`` where none are kept."""
+    return _kept(cast("Control", request.app.state.control).tree)
+
+
 def metrics_page(request: Request) -> MetricsPage:
     """The figures of the gateway."""
     return cast("MetricsPage", request.app.state.figures)
+
+
+def _kept(desk: _DeskT | None) -> _DeskT:
+    if desk is None:
+        raise NoStore("this server has no store, so it has no people and no keys; set auth.store")
+    return desk
 
 
 Ready = Annotated[Readiness, Depends(ready)]
@@ -137,3 +156,5 @@ Brakes = Annotated[ports.Brakes, Depends(brakes)]
 Measured = Annotated[ports.Measurements, Depends(measurements)]
 Decided = Annotated[ports.Decisions, Depends(decisions)]
 Used = Annotated[ports.UsageBooks, Depends(usage_books)]
+Keys = Annotated[account_ports.KeyDesk, Depends(key_desk)]
+Places = Annotated[account_ports.TreeDesk, Depends(tree_desk)]

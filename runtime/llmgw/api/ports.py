@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from llmgw.api.account_ports import KeyDesk, TreeDesk
 from llmgw.domain.actors import Actor
 from llmgw.domain.catalog_views import (
     CatalogView,
@@ -318,3 +319,6 @@ class Control:
     measurements: Measurements
     decisions: Decisions
     usage: UsageBooks
+    keys: KeyDesk | None = None
+    """Absent without a store, as the tree."""
+    tree: TreeDesk | None = None

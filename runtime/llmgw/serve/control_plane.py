@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -37,7 +38,7 @@ from llmgw.serve import fleet_metrics, holders
 from llmgw.serve.audit_log import AuditLog
 from llmgw.serve.bundling import SupportBundle
 from llmgw.serve.decisions_log import DecisionsLog
-from llmgw.serve.kept import Kept
+from llmgw.serve.kept import Accounts, Kept
 from llmgw.serve.measured import Measured
 from llmgw.serve.remote_gateways import RemoteGateways
 from llmgw.serve.usage_shown import UsageShown
@@ -121,6 +122,7 @@ class ControlPlane:
         """What the admin API offers of all this."""
         instructions, dispatcher = self.reconciler.instructions, self._agents.dispatcher
         words = FrontDesk(instructions, shelves=self._shelves, memory=self._memory, clock=clock)
+        accounts = _accounts(store, settings=settings, clock=clock)
         return Control(
             fleet=self.reconciler,
             logs=dispatcher,
@@ -142,6 +144,8 @@ class ControlPlane:
                 sums=store.usage_sums if store else None,
                 clock=clock,
             ),
+            keys=accounts.keys if accounts else None,
+            tree=accounts.directory if accounts else None,
         )
 
     def _made_listener(self, address: str, *, tls: TlsFiles | None) -> Listener:
@@ -257,6 +261,15 @@ def _agent_parts(leadership: Elector | SoleLeader, *, clock: Clock) -> _AgentPar
         dispatcher=Dispatcher(connections=connections, leadership=leadership, questions=questions),
         turned_away=TurnedAway(clock=clock),
     )
+
+
+def _accounts(store: Kept | None, *, settings: ServerSettings, clock: Clock) -> Accounts | None:
+    """Where there is a store; import it only there: it knows SQLAlchemy, which is large."""
+    if store is None:
+        return None
+    module = importlib.import_module("llmgw.serve.accounts")
+    made: Accounts = module.joined(store, settings=settings, clock=clock)
+    return made
 
 
 def _shelves(store: Kept | None, elector: Elector | None) -> Shelves | None:

@@ -7,11 +7,26 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from llmgw.api.account_ports import KeyDesk, TreeDesk
 from llmgw.control.catalog.keeping import StoredModels
 from llmgw.control.operators.kept_words import NodeRows, RollRows
 from llmgw.serve.audit_log import Entries
 from llmgw.serve.measured import Measures
 from llmgw.serve.usage_shown import Rows, Sums
+
+
+class Accounts(Protocol):
+    """What is done about keys and the tree; ``serve.accounts.Accounts`` fits."""
+
+    @property
+    def keys(self) -> KeyDesk:
+        """The life of keys."""
+        ...
+
+    @property
+    def directory(self) -> TreeDesk:
+        """Places and limits."""
+        ...
 
 
 class Kept(Protocol):
