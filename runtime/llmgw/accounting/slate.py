@@ -50,12 +50,13 @@ class Slate:
         """What it holds at most."""
         return self._capacity
 
-    def put(self, line: bytes) -> bool:
-        """Write a line; ``False`` where there is no room, and then nothing is written."""
+    def put(self, line: bytes) -> int:
+        """Write a line; how many bytes wait now, 0 where there is no room and none is written."""
         begin, length, capacity = self._written, len(line), self._capacity
         end = begin + length
-        if end - self._words[_MOVED] > capacity:
-            return False
+        waiting = end - self._words[_MOVED]
+        if waiting > capacity:
+            return 0
         at = begin % capacity
         if at + length <= capacity:
             self._bytes[at : at + length] = line
@@ -65,7 +66,7 @@ class Slate:
             self._bytes[: length - first] = line[first:]
         # The line counts from here on: whoever is killed before has not written it.
         self._written = self._words[_WRITTEN] = end
-        return True
+        return waiting
 
     def waiting(self, most: int) -> bytes:
         """The oldest lines that are not moved, as many as are whole in ``most`` bytes."""

@@ -49,7 +49,9 @@ class UsageJournal:
         """
         self.dropped_lines = 0
         self._number = 0
-        self._running: dict[str, list[int]] = {}
+        self._running: dict[str, int] = {}
+        self._doubles: dict[str, list[int]] = {}
+        """Requests whose clients gave them the id of one that runs."""
         journal_id = ids.token(8)
         self._files = JournalFiles(folder, journal_id)
         self._slate = slate.made(slates / f"{journal_id}.slate", capacity_bytes=slate_bytes)
@@ -64,7 +66,7 @@ class UsageJournal:
     @property
     def running(self) -> int:
         """Requests that were sent and have not ended."""
-        return sum(map(len, self._running.values()))
+        return len(self._running) + sum(map(len, self._doubles.values()))
 
     def start(self) -> None:
         """Begin to move lines to the disk."""
@@ -75,18 +77,17 @@ class UsageJournal:
         """See ``gateway.ports.UsageSink``."""
         self._number = number = self._number + 1
         self._put(journal_lines.of_note(note, number))  # without it the other line is enough
-        self._running.setdefault(note.request_id, []).append(number)
+        if note.request_id in self._running:
+            self._doubles.setdefault(note.request_id, []).append(number)
+        else:
+            self._running[note.request_id] = number
 
     def ended(self, row: UsageRow) -> None:
         """See ``gateway.ports.UsageSink``."""
-        numbers = self._running.get(row.request_id)
-        if numbers is None:
+        number = self._ended(row.request_id)
+        if number is None:
             _log.error("usage_of_unknown_request", request_id=row.request_id)
-            return
-        number = numbers.pop()
-        if not numbers:
-            del self._running[row.request_id]
-        if not self._put(journal_lines.of_row(row, number)):
+        elif not self._put(journal_lines.of_row(row, number)):
             self._drop()
 
     def close(self) -> None:
@@ -109,11 +110,19 @@ class UsageJournal:
         self._slate.close()
         os.close(self._lock)
 
-    def _put(self, line: bytes) -> bool:
-        is_put = self._slate.put(line)
-        if not is_put or self._slate.waiting_bytes > self._hurry_bytes:
+    def _ended(self, request_id: str) -> int | None:
+        if self._doubles and (numbers := self._doubles.get(request_id)) is not None:
+            number = numbers.pop()
+            if not numbers:
+                del self._doubles[request_id]
+            return number
+        return self._running.pop(request_id, None)
+
+    def _put(self, line: bytes) -> int:
+        waiting = self._slate.put(line)
+        if not waiting or waiting > self._hurry_bytes:
             self._is_wanted.set()
-        return is_put
+        return waiting
 
     def _drop(self) -> None:
         self.dropped_lines += 1

@@ -313,7 +313,7 @@ def test_a_slate_takes_what_it_has_room_for_in_order(tmp_path):
             taken += waiting
     taken += one.waiting(1000)
     assert taken == put
-    assert one.put(b"x" * 101) is False
+    assert one.put(b"x" * 101) == 0
 
 
 @pytest.mark.parametrize("content", [b"", b"x" * 5000, b"\x00" * 9000])
