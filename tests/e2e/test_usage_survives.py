@@ -8,6 +8,7 @@ import signal
 import time
 from collections import Counter
 
+import httpx
 import psycopg
 import pytest
 
@@ -18,6 +19,7 @@ from tests.fakes.deployment import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
+BUDGET = 10_000_000
 PAUSE_S = float(os.environ.get("PAUSE_SECONDS", "6"))
 """How long the database stands still; 120 is what is promised."""
 
@@ -82,7 +84,7 @@ async def site(deployment, opened, request, tmp_path):
     if "postgres" in request.fixturenames:
         address = stores.make_room(request.getfixturevalue("postgres"))
     store = await opened(address)
-    key = await charged_crowd.make_key(store)
+    key = await charged_crowd.make_key(store, limits={"budget": BUDGET, "period": "month"})
     engine = await charged_crowd.engine()
     begun_at = time.time() - 1
     await asyncio.to_thread(
@@ -105,7 +107,24 @@ async def test_a_worker_that_is_killed_loses_no_request_of_the_account(site):
     lost = {name for name, one in by_name.items() if one.outcome == "lost"}
     assert lost <= crowd.broken
     assert crowd.refused == {}
+    await check_what_its_owner_is_told(site, by_name.values())
     await check_nothing_is_left(site)
+
+
+async def check_what_its_owner_is_told(site, rows):
+    """At the door of the clients, who show their key."""
+    async with httpx.AsyncClient(base_url=site.deployment.url, trust_env=False) as http:
+        http.headers["authorization"] = f"Bearer {site.key}"
+        (used,) = (await http.get("/v1/usage")).raise_for_status().json()["data"]
+        me = (await http.get("/me")).raise_for_status().json()
+        assert (await http.get("/v1/usage", params={"by": "planet"})).status_code == 400
+        http.headers["authorization"] = "Bearer sk-nobodys"
+        assert (await http.get("/v1/usage")).status_code == 401
+    assert (used["model"], used["requests"]) == ("sim", len(rows))
+    assert used["cost_micros"] == sum(one.cost_micros for one in rows)
+    (limit,) = me["limits"]
+    assert limit["spent_micros"] == used["cost_micros"]
+    assert me["budget_left_micros"] == BUDGET - used["cost_micros"]
 
 
 async def check_nothing_is_left(site):
