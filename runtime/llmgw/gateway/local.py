@@ -18,6 +18,7 @@ from llmgw.domain.routes import ModelState, RoutedModel
 from llmgw.gateway.endpoints import Registry
 from llmgw.gateway.exchange import Exchange
 from llmgw.gateway.ports import RouteSource
+from llmgw.gateway.receipts import asked_for
 from llmgw.gateway.replies import Answer, Code, Refusal
 
 _MODELS = b"/v1/models"
@@ -94,11 +95,11 @@ class LocalRoutes:
         return make(exchange)
 
     def asked_receipt(self, exchange: Exchange) -> str | None:
-        """The id of the request whose receipt is asked for, where one is that could be an id."""
+        """The request whose receipt is asked for, as ``receipts`` names it, if that can be one."""
         if not (exchange.path.startswith(_RECEIPTS) and exchange.method in _READS):
             return None
         named = exchange.path[len(_RECEIPTS) :].decode(errors="replace")
-        return named if REQUEST_ID.fullmatch(named) else None
+        return asked_for(named, exchange) if REQUEST_ID.fullmatch(named) else None
 
     def _models(self, exchange: Exchange) -> Answer:
         table = self._routes.current()

@@ -27,6 +27,7 @@ _EXPLAINED_A_SECOND: Final = 40
 
 _AHEAD_S: Final = 1.0
 
+_BY: Final = "\n"
 _LENGTH_BITS: Final = 20
 _LENGTH: Final = (1 << _LENGTH_BITS) - 1
 
@@ -69,8 +70,9 @@ class Receipts:
         self._recent[hash(exchange.request_id)] = begin << _LENGTH_BITS | length
         self._at = end
 
-    def find(self, request_id: str) -> bytes | None:
-        """The receipt of the last request with this id, as JSON."""
+    def find(self, asked: str) -> bytes | None:
+        """The receipt of the last request with this id, as JSON; see ``asked_for``."""
+        request_id, _, owner = asked.partition(_BY)
         key = hash(request_id)
         place = self._recent.get(key)
         if place is None:
@@ -79,9 +81,18 @@ class Receipts:
                 return None  # written over, or never there
         begin = place >> _LENGTH_BITS
         kept = trail.unpack(memoryview(self._block)[begin : begin + (place & _LENGTH)])
-        if kept.request_id != request_id:
+        if kept.request_id != request_id or kept.owner != owner:
             return None
         return orjson.dumps(_receipt(kept, self._epoch_at))
+
+
+def asked_for(request_id: str, exchange: Exchange) -> str:
+    """What ``find`` is asked, here or at another worker, for whoever sent ``exchange``.
+
+    Where keys are asked for, a receipt is told to its own key alone.
+    """
+    grant = exchange.grant
+    return request_id if grant is None else f"{request_id}{_BY}{grant.principal.key_id}"
 
 
 def _pack(exchange: Exchange) -> bytes:
@@ -116,6 +127,7 @@ def _figures(exchange: Exchange) -> tuple[object, ...]:
         exchange.usage,
         exchange.cut,
         exchange.trail,
+        "" if exchange.grant is None else exchange.grant.principal.key_id,
     )
 
 

@@ -53,6 +53,8 @@ class Kept(msgspec.Struct, array_like=True):
     usage: Usage | None
     cut: str | None
     trail: list[Step] | None
+    owner: str
+    """The key whose request it was; empty where none is asked for."""
 
 
 pack = msgspec.msgpack.Encoder().encode

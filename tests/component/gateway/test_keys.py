@@ -7,11 +7,12 @@ import asyncio
 import orjson
 import pytest
 
-from llmgw.config.entering import AdmissionSettings
+from llmgw.config.entering import AdmissionSettings, BandSettings
 from llmgw.domain.pricing import Price
 from llmgw.domain.routes import ModelState
 from tests.fakes.gateway_stage import ASK, MODEL, ON_ONE_LOOP
 from tests.fakes.key_ring import KeyRing
+from tests.fakes.looked_at import LookedAt
 from tests.fakes.principals import principal
 from tests.fakes.raw_client import get, post
 from tests.fakes.upstream import DONE, END, EVENTS, Do, chunk, event, whole
@@ -22,6 +23,7 @@ KEY = "Authorization: Bearer sk-1"
 USED = {"prompt_tokens": 12, "completion_tokens": 8, "total_tokens": 20}
 GOOD = whole(orjson.dumps({"choices": [], "usage": USED}))
 A_MICRO_A_TOKEN = Price(1000, 1000)
+FULL = b"vllm:num_requests_running 1\nvllm:num_requests_waiting 9\nvllm:request_success_total 3\n"
 
 
 @pytest.fixture
@@ -307,3 +309,35 @@ async def test_half_of_two_hundred_clients_leave_and_nothing_is_left_over(stage,
         counter = board.counter(name)
         assert (counter.running, counter.reserved) == (0, 0)
         assert counter.spent("lifetime", ring.gate._at) == ring.spent
+
+
+async def test_request_that_admission_refuses_counts_nowhere(stage, ring):
+    stage.tune(scrape_interval=0.05)
+    bands = (BandSettings(name="gold", ceiling=1.0, max_wait_s=0.1),)
+    stage.doors = ring.doors(admission=AdmissionSettings(bands=bands))
+    limited(ring, key_limits={"rpm": 1, "tpm": 1000, "budget": 100, "concurrency": 1})
+    engine = await LookedAt(FULL).start()
+    engine.works.set()
+    try:
+        stage.list_endpoint("e1", engine.url)
+        await stage.client()
+        await engine.looked_at(3)
+        for _ in range(2):
+            assert (await stage.ask(ASK, KEY)).code == "overloaded"
+        assert ring.rows == []
+    finally:
+        stage.drop_endpoint("e1")
+        await engine.close()
+
+
+async def test_receipt_is_shown_to_whoever_asked_and_to_nobody_else(stage, ring):
+    await stage.engine(answer=GOOD)
+    limited(ring, "sk-2", project="p2")
+    await stage.ask(ASK, KEY, "X-Request-Id: r-1")
+    own = await (await stage.send(get("/v1/requests/r-1", KEY))).answer()
+    assert own.json["id"] == "r-1"
+    other = "Authorization: Bearer sk-2"
+    foreign = await (await stage.send(get("/v1/requests/r-1", other))).answer()
+    absent = await (await stage.send(get("/v1/requests/r-9", other))).answer()
+    assert (foreign.status, foreign.code) == (absent.status, absent.code) == (404, "not_found")
+    assert foreign.error["message"] == absent.error["message"]
