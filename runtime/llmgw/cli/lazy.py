@@ -37,15 +37,16 @@ class LazyGroup(click.Group):
         super().__init__(*args, **kwargs)
         self._table = table
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click passes it
-        """Every command that is not hidden, in the table's order."""
-        return [name for name, entry in self._table.items() if not entry.is_hidden]
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Every command that is not hidden, in the table's order; then those that are here."""
+        named = [name for name, entry in self._table.items() if not entry.is_hidden]
+        return [*named, *super().list_commands(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the command; ``ExtraMissing`` says what to install when packages are absent."""
         entry = self._table.get(cmd_name)
         if entry is None:
-            return None
+            return super().get_command(ctx, cmd_name)
         module = _imported(entry, typed=f"{ctx.command_path} {cmd_name}")
         _collect_from_now_on()
         found: object = getattr(module, entry.attribute)
@@ -58,16 +59,21 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command that was typed, or those that may have been meant."""
         near = difflib.get_close_matches(args[0], self.list_commands(ctx), n=2)
-        if args[0] not in self._table and near and not ctx.resilient_parsing:
+        is_known = args[0] in self._table or args[0] in self.commands
+        if not is_known and near and not ctx.resilient_parsing:
             meant = " or ".join(map(repr, near))
             raise click.UsageError(f"No such command {args[0]!r}. Did you mean {meant}?", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without importing any."""
-        rows = [(name, self._table[name].help) for name in self.list_commands(ctx)]
+        rows = [(name, self._help_of(name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
+
+    def _help_of(self, name: str) -> str:
+        entry = self._table.get(name)
+        return self.commands[name].get_short_help_str(80) if entry is None else entry.help
 
 
 def _collect_from_now_on() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from llmgw.cli import settings_files
-from llmgw.cli.server_init_cmd import init
+from llmgw.cli.lazy import LazyCommand, LazyGroup
 from llmgw.config import loading, sources
 from llmgw.config.settings import ServerSettings
 from llmgw.errors import Invalid
@@ -17,8 +17,15 @@ from llmgw.kit import logs
 from llmgw.serve import loops, open_files
 from llmgw.serve import server as servers
 
+_INIT = LazyCommand(
+    module="llmgw.cli.server_init_cmd",
+    attribute="init",
+    help="Make this machine a control plane: user, folders, certificates, settings, service.",
+    extras="server",
+)
 
-@click.group(invoke_without_command=True, commands=[init])
+
+@click.group(cls=LazyGroup, table={"init": _INIT}, invoke_without_command=True)
 @settings_files.option(settings_files.SERVER, whose="The server's")
 @click.option(
     "--endpoint",
@@ -48,7 +55,7 @@ def server(
     llmgw server --config /etc/llmgw/server.yaml
     llmgw server --endpoint gpu01=http://10.0.0.11:8000/v1=llama
     """  # noqa: D301 - click reads \b
-    if ctx.invoked_subcommand == init.name:
+    if ctx.invoked_subcommand == "init":
         return  # it makes the settings
     environ = sources.environment()
     file = settings_files.chosen(config, usual=settings_files.SERVER)

@@ -95,3 +95,17 @@ def test_a_process_that_began_without_collecting_collects_once_its_command_is_im
     finally:
         gc.unfreeze()
         gc.enable()
+
+
+def test_commands_that_are_here_stand_behind_those_that_are_imported_when_they_run():
+    tool = group(broken=entry("no.such.module"))
+
+    @tool.command()
+    def near() -> None:
+        """At hand."""
+        click.echo("here")
+
+    shown = CliRunner().invoke(tool, ["--help"]).output
+    assert shown.index("broken  About it.") < shown.index("near    At hand.")
+    assert CliRunner().invoke(tool, ["near"]).output == "here\n"
+    assert "No such command" in CliRunner().invoke(tool, ["absent"]).output
