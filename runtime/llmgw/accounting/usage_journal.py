@@ -20,6 +20,7 @@ from llmgw.accounting.journal_files import JournalFiles, Origin
 from llmgw.domain.usage_rows import DispatchNote, UsageRow
 from llmgw.errors import Invalid
 from llmgw.kit import ids, logs
+from llmgw.kit.metrics import Sample
 
 FILE_BYTES: Final = 8 * 1024 * 1024
 """A file of lines is followed by the next one from this size on."""
@@ -67,6 +68,19 @@ class UsageJournal:
     def running(self) -> int:
         """Requests that were sent and have not ended."""
         return len(self._running) + sum(map(len, self._doubles.values()))
+
+    def figures(self) -> tuple[Sample, ...]:
+        """Its metrics of this moment."""
+        return (
+            Sample("llmgw_usage_running", (), self.running),
+            Sample("llmgw_usage_waiting_bytes", (), self._waiting_bytes),
+            Sample("llmgw_usage_dropped_total", (), self.dropped_lines),
+        )
+
+    @property
+    def _waiting_bytes(self) -> int:
+        """On no disk yet; once it is closed, a reader sees to that."""
+        return 0 if self._is_over else self._slate.waiting_bytes
 
     def start(self) -> None:
         """Begin to move lines to the disk."""

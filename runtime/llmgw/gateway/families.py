@@ -141,6 +141,15 @@ FAMILIES = (
         "Connections to engines that could not be opened because too many files were open.",
     ),
     Family("llmgw_request_bytes_buffered", _G, "Bytes of request bodies held."),
+    Family("llmgw_usage_running", _G, "Requests of keys that were sent and have not ended."),
+    Family(
+        "llmgw_usage_waiting_bytes", _G, "Notes of usage that are in memory and on no disk yet."
+    ),
+    Family(
+        "llmgw_usage_dropped_total",
+        _C,
+        "Requests that are not accounted, because the disk took nothing for too long.",
+    ),
     Family("llmgw_events_dropped_total", _C, "Workload events that nobody took in time."),
     Family("llmgw_log_lines_dropped_total", _C, "Lines of requests that could not be written."),
     Family(

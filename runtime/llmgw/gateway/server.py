@@ -87,6 +87,7 @@ class Access:
     start: Callable[[], None]
     close: Callable[[], Awaitable[None]]
     default_tokens: int = 1024
+    figures: Callable[[], tuple[Sample, ...]] = tuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +144,7 @@ class Gateway:
         self._receipts = _receipts(settings, self._clock)
         self._event_stream = EventStream.of_file(settings.events_file, clock=self._clock)
         self._access = doors.access
+        self._account_figures = doors.access.figures if doors.access is not None else tuple
         self._house = doors.house
         self._charges = self._make_charges()
         self._books = self._make_books()
@@ -251,6 +253,7 @@ class Gateway:
             *samples.of_worker(self.stats(), table_age_s=now - self._table_taken_at),
             *samples.of_endpoints(self._registry.all(), now=now),
             *samples.of_pools(self._registry.owners, now=now),
+            *self._account_figures(),
         )
 
     def receipt(self, request_id: str) -> bytes | None:

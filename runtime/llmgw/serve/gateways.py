@@ -126,6 +126,7 @@ def access_of(
         start=journal.start,
         close=partial(_close, keys, gate, journal),
         default_tokens=settings.default_tokens,
+        figures=journal.figures,
     )
 
 

@@ -263,11 +263,15 @@ def test_what_finds_no_room_is_counted_and_the_rest_is_whole(places, opened, mon
         journal.ended(row(name))
         journal._move()
     assert 0 < journal.dropped_lines < 30
+    figures = {sample.name: sample.value for sample in journal.figures()}
+    assert figures["llmgw_usage_dropped_total"] == journal.dropped_lines
+    assert figures["llmgw_usage_waiting_bytes"] > 3000
     disk.room = 10**9
     journal._move()
     journal.dispatched(note("later"))
     journal.ended(row("later"))
     journal.close()
+    assert {sample.value for sample in journal.figures()} == {0, journal.dropped_lines}
     found = [one.request_id for one in read_all(places["folder"]) if one.outcome == "finished"]
     assert len(found) + journal.dropped_lines == 31
     assert found[-1] == "later"
