@@ -134,6 +134,23 @@ def includes(tasks):
                 yield task[f"ansible.builtin.{word}"]
 
 
+PEOPLE = ("There is a first organisation, team and project", "There is an administrator")
+
+
+def test_the_first_administrator_is_made_once_and_its_password_shown_once(
+    controller, llmgw, tmp_path
+):
+    program = f"env LLMGW_AUTH__STORE={tmp_path / 'store.db'} {llmgw}"
+    given = {"control_admin": "ann@example.org", "_control_llmgw": program}
+    made, again = (play(controller, "control", "people", **given) for _ in range(2))
+    assert "ann@example.org signs in with" in made.output
+    assert "signs in with" not in again.output
+    assert [
+        [play.tasks[f"llmgw.fleet.control : {task}"].changed for task in PEOPLE]
+        for play in (made, again)
+    ] == [[True, True], [False, False]]
+
+
 @pytest.mark.parametrize("path", files_of_tasks(), ids=lambda p: f"{p.parts[-3]}-{p.stem}")
 def test_what_a_stage_includes_is_played_with_the_stage(path):
     """With ``--tags`` an included task is left out unless it is told that it belongs to it."""

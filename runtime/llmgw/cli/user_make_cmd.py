@@ -27,10 +27,20 @@ _stdin = click.option(
     "--project", default=DEFAULT, help="Its project: id, name or path.  [default: the first one]"
 )
 @click.option("--admin", "is_admin", is_flag=True, help="Make it an administrator.")
+@click.option(
+    "--if-absent", "is_once", is_flag=True, help="Do nothing where the address has an account."
+)
 @_stdin
 @on_store()
 async def create(
-    desk: Desk, *, email: str, name: str, project: str, is_admin: bool, is_given: bool
+    desk: Desk,
+    *,
+    email: str,
+    name: str,
+    project: str,
+    is_admin: bool,
+    is_once: bool,
+    is_given: bool,
 ) -> None:
     """Make an account for EMAIL. Its password is shown this once.
 
@@ -46,6 +56,10 @@ async def create(
         is_admin=is_admin,
         password=_read() if is_given else None,
     )
+    known = await desk.accounts.store.people.by_email(email.strip().lower()) if is_once else None
+    if known is not None:
+        users_showing.show(desk, known, tree=tree, is_changed=False)
+        return
     issued = await users_showing.people_desk(desk).create(wanted, actor=desk.actor)
     users_showing.show(desk, issued.user, tree=tree, password=issued.password)
 

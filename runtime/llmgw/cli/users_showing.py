@@ -36,11 +36,14 @@ def document(user: User, *, tree: Tree) -> dict[str, object]:
     }
 
 
-def show(desk: Desk, user: User, *, tree: Tree, password: str | None = None) -> None:
+def show(
+    desk: Desk, user: User, *, tree: Tree, password: str | None = None, is_changed: bool = True
+) -> None:
     """A person, and a password that was made up: nobody can be told it again."""
     found = document(user, tree=tree)
     if desk.is_json:
-        desk.screen.document({**found, **({"password": password} if password else {})})
+        issued = {"password": password} if password else {}
+        desk.screen.document({**found, "changed": is_changed, **issued})
         return
     facts: list[tuple[str, str | None]] = [("PASSWORD", password)] if password else []
     role = "administrator" if user.is_admin else None

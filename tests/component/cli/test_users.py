@@ -67,6 +67,8 @@ def test_a_made_account_has_a_password_that_is_shown_once(users):
     assert password not in listed.stdout
     again = users("create", EMAIL)
     assert (again.returncode, again.stdout) == (ExitCode.REFUSED, "")
+    same = document(users("create", EMAIL, "--if-absent", "--json"))
+    assert (same["changed"], same["admin"], "password" in same) == (False, True, False)
 
 
 def test_a_given_password_is_not_printed(users):
