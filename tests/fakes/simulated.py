@@ -25,7 +25,9 @@ def model(name, *, count, engine="vllm", **profile):
 
 
 @asynccontextmanager
-async def control_plane(folder, *models, port=0, expect=(), agent_tls="insecure", **control):
+async def control_plane(
+    folder, *models, port=0, expect=(), agent_tls="insecure", store=None, **control
+):
     """A control plane in this process; ``expect`` are the nodes that end its settling."""
     quick = {"interval": 0.5, "base_backoff": 0.2, "expect_nodes": list(expect), **control}
     settings = loading.load_server(
@@ -40,7 +42,7 @@ async def control_plane(folder, *models, port=0, expect=(), agent_tls="insecure"
             "control": quick,
         },
     )
-    control = ControlPlane(settings, last_routes=None)
+    control = ControlPlane(settings, last_routes=None, store=store)
     control.port = await control.start()
     try:
         yield control

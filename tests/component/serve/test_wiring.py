@@ -15,7 +15,8 @@ from llmgw.control.agents.fleet_ports import FleetEvents
 from llmgw.control.reconciler import ports
 from tests.fakes.simulated import control_plane
 
-IN_THE_API = sorted(typing.get_type_hints(Control))
+PORTS = typing.get_type_hints(Control)
+IN_THE_API = sorted(PORTS)
 
 
 def methods(port):
@@ -44,9 +45,9 @@ def assert_fits(thing, port):
 
 
 @pytest.mark.parametrize("name", IN_THE_API)
-async def test_the_admin_api_is_offered_all_that_it_asks_for(name, tmp_path):
-    port = typing.get_type_hints(Control)[name]
-    async with control_plane(tmp_path) as control:
+async def test_the_admin_api_is_offered_all_that_it_asks_for(name, tmp_path, planted):
+    port, *absent = typing.get_args(PORTS[name]) or (PORTS[name],)
+    async with control_plane(tmp_path, store=planted if absent else None) as control:
         assert_fits(getattr(control.shown, name), port)
 
 
