@@ -19,8 +19,9 @@ from llmgw.config.carrying import (
 )
 from llmgw.config.entering import AdmissionSettings, OnDemandSettings
 from llmgw.domain.routes import Endpoint, ModelState, RoutedModel, RouteTable
+from llmgw.gateway.doors import Doors
 from llmgw.gateway.metering import COMMITTED
-from llmgw.gateway.server import Doors, Gateway
+from llmgw.gateway.server import Gateway
 from llmgw.kit.clock import SystemClock
 from llmgw.serve.liveroutes import LiveRoutes
 from tests.fakes.raw_client import RawClient, post

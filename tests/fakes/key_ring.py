@@ -8,7 +8,7 @@ from llmgw.accounting.gate import Gate
 from llmgw.accounting.limit_board import LimitBoard
 from llmgw.domain.pricing import FREE, PriceTable
 from llmgw.errors import KeysUnavailable, KeyUnknown
-from llmgw.gateway.server import Access, Doors
+from llmgw.gateway.doors import Access, Doors
 from llmgw.kit.clock import SystemClock
 
 

@@ -11,12 +11,10 @@ import asyncio
 import functools
 import random
 import socket
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from typing import cast
 
 from llmgw.config.carrying import RouterSettings
-from llmgw.config.entering import AdmissionSettings, OnDemandSettings
 from llmgw.domain.routes import ModelState, RouteTable
 from llmgw.gateway import samples, scraping
 from llmgw.gateway.admission import Admission
@@ -29,17 +27,17 @@ from llmgw.gateway.connection import ClientConnection
 from llmgw.gateway.costs import CostRules
 from llmgw.gateway.crowding import Crowd, Guest
 from llmgw.gateway.descriptors import Descriptors
+from llmgw.gateway.doors import Doors, Place
 from llmgw.gateway.endpoints import Registry
 from llmgw.gateway.event_stream import EventStream
 from llmgw.gateway.exchange import BodyBudget
 from llmgw.gateway.holding import Loads
-from llmgw.gateway.house import House
 from llmgw.gateway.local import LocalRoutes, Readiness
 from llmgw.gateway.metering import Meter
 from llmgw.gateway.outgoing import Outgoing
 from llmgw.gateway.pipeline import Pipeline
 from llmgw.gateway.pool import Shared
-from llmgw.gateway.ports import KeyLookup, LimitGate, LoadRequests, RouteSource, Siblings, UsageSink
+from llmgw.gateway.ports import RouteSource
 from llmgw.gateway.receipts import LEAST_BYTES, Receipts
 from llmgw.gateway.reception import Reception
 from llmgw.gateway.request_log import RequestLog
@@ -58,52 +56,6 @@ _LOOK_EVERY_S = 0.25
 _EXPIRE_EVERY_S = 5.0
 _BACKLOG = 4096
 _CUT_WITHIN_S = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A worker's place among those of its host: its board, and whether it scrapes for all now.
-
-    Without ``siblings`` it is alone.
-    """
-
-    board: LoadBoard
-    is_publisher: Callable[[], bool] = lambda: True
-    siblings: Siblings | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """Whose keys let requests in, and what is held and charged for them.
-
-    ``look`` is called a few times a second, ``start`` before the first request and ``close`` after
-    the last one.
-    """
-
-    keys: KeyLookup
-    gate: LimitGate
-    sink: UsageSink
-    look: Callable[[], None]
-    start: Callable[[], None]
-    close: Callable[[], Awaitable[None]]
-    default_tokens: int = 1024
-    figures: Callable[[], tuple[Sample, ...]] = tuple
-
-
-@dataclass(frozen=True, slots=True)
-class Doors:
-    """How requests get in; without ``load_requests`` no model is loaded because it is asked for.
-
-    Without ``most_files`` as many may come as the system lets this process have open; without
-    ``access`` nobody is asked for a key; without ``house`` nobody here answers for people.
-    """
-
-    admission: AdmissionSettings = field(default_factory=AdmissionSettings)
-    on_demand: OnDemandSettings = field(default_factory=OnDemandSettings)
-    load_requests: LoadRequests | None = None
-    most_files: int = 0
-    access: Access | None = None
-    house: House | None = None
 
 
 class Gateway:

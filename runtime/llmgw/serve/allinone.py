@@ -20,8 +20,9 @@ from llmgw.domain.routes import EndpointState
 from llmgw.domain.views import ModelView, ReplicaView
 from llmgw.errors import AlreadyHeld
 from llmgw.gateway import families
+from llmgw.gateway.doors import Doors, Place
 from llmgw.gateway.house import House
-from llmgw.gateway.server import Doors, Gateway, Place
+from llmgw.gateway.server import Gateway
 from llmgw.kit import addresses, metrics
 from llmgw.kit.addresses import Address
 from llmgw.kit.clock import SystemClock

@@ -17,10 +17,11 @@ from llmgw.config.carrying import RouterSettings
 from llmgw.config.settings import LogSettings
 from llmgw.domain.pricing import PriceTable
 from llmgw.gateway.board import LoadBoard
+from llmgw.gateway.doors import Access, Doors, Place
 from llmgw.gateway.house import House
 from llmgw.gateway.ports import RouteSource
 from llmgw.gateway.request_log import RequestLog
-from llmgw.gateway.server import Access, Doors, Gateway, Place
+from llmgw.gateway.server import Gateway
 from llmgw.kit import logs
 from llmgw.kit.clock import SystemClock
 from llmgw.serve import house_socket

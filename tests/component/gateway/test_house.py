@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 
 from llmgw.gateway import house_paths
+from llmgw.gateway.doors import Doors
 from llmgw.gateway.house import House
-from llmgw.gateway.server import Doors
 from tests.fakes.gateway_stage import ASK, ON_ONE_LOOP
 from tests.fakes.house import FakeHouse
 from tests.fakes.key_ring import KeyRing

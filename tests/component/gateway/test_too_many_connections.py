@@ -8,7 +8,7 @@ import resource
 
 import pytest
 
-from llmgw.gateway.server import Doors
+from llmgw.gateway.doors import Doors
 from tests.fakes.clock import FakeClock
 from tests.fakes.gateway_stage import ASK, ON_ONE_LOOP
 from tests.fakes.raw_client import End, get, post
