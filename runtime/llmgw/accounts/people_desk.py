@@ -10,9 +10,9 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from llmgw.accounts.noting import Telling
 from llmgw.accounts.ports import People
 from llmgw.accounts.signing_in import SigningIn
-from llmgw.accounts.noting import Telling
 from llmgw.domain.actors import Actor
 from llmgw.domain.people import User, UserState
 from llmgw.kit.clock import Clock

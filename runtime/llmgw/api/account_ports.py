@@ -1,6 +1,7 @@
-"""What the admin API asks of accounts: keys, the tree above them, and their limits.
+"""What the admin API asks of accounts: people, keys, the tree above them, and their limits.
 
-``accounts.keys.KeyMaking`` and ``accounts.directory.Directory`` fit these.
+``accounts.people_desk.PeopleDesk``, ``accounts.keys.KeyMaking`` and
+``accounts.directory.Directory`` fit these.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from llmgw.accounts.keys import KeyWish, MadeKey
+from llmgw.accounts.people_desk import Issued, Newcomer
 from llmgw.domain.actors import Actor
 from llmgw.domain.api_keys import ApiKey, KeyChain, KeyState
+from llmgw.domain.people import User, UserState
 from llmgw.domain.principals import Level, Scope
 from llmgw.domain.tenancy import Org, Project, Team, Tree
 
@@ -88,4 +91,32 @@ class TreeDesk(Protocol):
         self, scope: Scope, reference: str, values: Mapping[str, Any], *, actor: Actor
     ) -> Level:
         """Set limits of a place, the others stay; ``Invalid``, ``Unknown``."""
+        ...
+
+
+class UserDesk(Protocol):
+    """What administrators do about people."""
+
+    async def all(self, *, state: UserState | None = None) -> Sequence[User]:
+        """Everybody, or those in one state."""
+        ...
+
+    async def find(self, reference: str) -> User:
+        """By id or address; ``Unknown``."""
+        ...
+
+    async def create(self, wanted: Newcomer, *, actor: Actor) -> Issued:
+        """Make an account; ``NotAnEmail``, ``EmailTaken``, ``Unknown`` project."""
+        ...
+
+    async def approve(self, reference: str, *, project_id: str, actor: Actor) -> User:
+        """Let somebody in who waits; ``Unknown``, ``Conflict``."""
+        ...
+
+    async def suspend(self, reference: str, *, actor: Actor) -> User:
+        """Shut somebody out; ``Unknown``, ``Conflict``."""
+        ...
+
+    async def restore(self, reference: str, *, actor: Actor) -> User:
+        """Let somebody in again; ``Unknown``, ``Conflict``."""
         ...

@@ -42,6 +42,7 @@ from llmgw.api.routers import (
     status,
     support_bundle,
     usage,
+    user,
     weight,
 )
 from llmgw.api.schemas.problem import ErrorOut
@@ -67,6 +68,7 @@ _NOUNS = (
     capacity,
     brake,
     decision,
+    user,
     key,
     place,
     limit,

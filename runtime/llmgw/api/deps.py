@@ -127,6 +127,11 @@ def tree_desk(request: Request) -> account_ports.TreeDesk:
     return _kept(cast("Control", request.app.state.control).tree)
 
 
+def user_desk(request: Request) -> account_ports.UserDesk:
+    """Who may sign in; ``NoStore`` where nobody is kept."""
+    return _kept(cast("Control", request.app.state.control).people)
+
+
 def metrics_page(request: Request) -> MetricsPage:
     """The figures of the gateway."""
     return cast("MetricsPage", request.app.state.figures)
@@ -157,4 +162,5 @@ Measured = Annotated[ports.Measurements, Depends(measurements)]
 Decided = Annotated[ports.Decisions, Depends(decisions)]
 Used = Annotated[ports.UsageBooks, Depends(usage_books)]
 Keys = Annotated[account_ports.KeyDesk, Depends(key_desk)]
+People = Annotated[account_ports.UserDesk, Depends(user_desk)]
 Places = Annotated[account_ports.TreeDesk, Depends(tree_desk)]

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from llmgw.api.account_ports import KeyDesk, TreeDesk
+from llmgw.api.account_ports import KeyDesk, TreeDesk, UserDesk
 from llmgw.domain.actors import Actor
 from llmgw.domain.catalog_views import (
     CatalogView,
@@ -322,3 +322,4 @@ class Control:
     keys: KeyDesk | None = None
     """Absent without a store, as the tree."""
     tree: TreeDesk | None = None
+    people: UserDesk | None = None

@@ -16,6 +16,7 @@ _ABOUT = {
     "capacity": "What ways to run models were measured to carry.",
     "brake": "The brake on a mass loss.",
     "decisions": "What passes have done.",
+    "users": "Who may sign in.",
     "keys": "What programs show to be let in.",
     "tree": "Organisations, teams and projects, to which keys and people belong.",
     "limits": "What organisations, teams, projects and keys may use.",

@@ -24,7 +24,7 @@ async def approve(desk: Desk, *, person: str, project: str) -> None:
     llmgw users approve ann@example.org --project acme/research/chat
     """  # noqa: D301 - click reads \b
     project_id = (await desk.accounts.directory.tree()).project(project).project_id
-    people = users_showing.people_desk(desk)
+    people = desk.accounts.people.desk
     await _shown(desk, await people.approve(person, project_id=project_id, actor=desk.actor))
 
 
@@ -37,7 +37,7 @@ async def suspend(desk: Desk, *, person: str) -> None:
     \b
     llmgw users suspend ann@example.org
     """  # noqa: D301 - click reads \b
-    people = users_showing.people_desk(desk)
+    people = desk.accounts.people.desk
     await _shown(desk, await people.suspend(person, actor=desk.actor))
 
 
@@ -50,7 +50,7 @@ async def restore(desk: Desk, *, person: str) -> None:
     \b
     llmgw users restore ann@example.org
     """  # noqa: D301 - click reads \b
-    people = users_showing.people_desk(desk)
+    people = desk.accounts.people.desk
     await _shown(desk, await people.restore(person, actor=desk.actor))
 
 
@@ -63,7 +63,7 @@ async def promote(desk: Desk, *, person: str) -> None:
     \b
     llmgw users promote ann@example.org
     """  # noqa: D301 - click reads \b
-    people = users_showing.people_desk(desk)
+    people = desk.accounts.people.desk
     await _shown(desk, await people.set_admin(person, is_admin=True, actor=desk.actor))
 
 
@@ -76,7 +76,7 @@ async def demote(desk: Desk, *, person: str) -> None:
     \b
     llmgw users demote ann@example.org
     """  # noqa: D301 - click reads \b
-    people = users_showing.people_desk(desk)
+    people = desk.accounts.people.desk
     await _shown(desk, await people.set_admin(person, is_admin=False, actor=desk.actor))
 
 

@@ -32,7 +32,7 @@ async def list_users(desk: Desk, *, is_pending: bool) -> None:
     llmgw users list --pending
     """  # noqa: D301 - click reads \b
     state = UserState.PENDING if is_pending else None
-    found = await users_showing.people_desk(desk).all(state=state)
+    found = await desk.accounts.people.desk.all(state=state)
     tree = await desk.accounts.directory.tree()
     if desk.is_json:
         desk.screen.document({"users": [users_showing.document(one, tree=tree) for one in found]})

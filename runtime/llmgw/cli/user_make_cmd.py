@@ -60,7 +60,7 @@ async def create(
     if known is not None:
         users_showing.show(desk, known, tree=tree, is_changed=False)
         return
-    issued = await users_showing.people_desk(desk).create(wanted, actor=desk.actor)
+    issued = await desk.accounts.people.desk.create(wanted, actor=desk.actor)
     users_showing.show(desk, issued.user, tree=tree, password=issued.password)
 
 
@@ -77,7 +77,7 @@ async def reset_password(desk: Desk, *, person: str, is_given: bool) -> None:
     llmgw users reset-password ann@example.org
     """  # noqa: D301 - click reads \b
     password = _read() if is_given else None
-    issued = await users_showing.people_desk(desk).reset_password(
+    issued = await desk.accounts.people.desk.reset_password(
         person, password=password, actor=desk.actor
     )
     tree = await desk.accounts.directory.tree()

@@ -1,22 +1,11 @@
-"""What the commands about people share: who does it, and how a person is shown."""
+"""How the commands about people show a person."""
 
 from __future__ import annotations
 
-from llmgw.accounts.people_desk import PeopleDesk
 from llmgw.cli import keys_showing
 from llmgw.cli.store_options import Desk
 from llmgw.domain.people import User
 from llmgw.domain.tenancy import Tree
-from llmgw.serve import people
-
-
-def people_desk(desk: Desk) -> PeopleDesk:
-    """What is done about the people of the command's store."""
-    opened = desk.accounts
-    joined = people.joined(
-        opened.store, auth=desk.settings.auth, clock=opened.clock, tells_acts=True
-    )
-    return joined.desk
 
 
 def document(user: User, *, tree: Tree) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Joins one store with what is done about keys and the tree above them.
+"""Joins one store with what is done about people, keys and the tree above them.
 
 For the server, whose admin API tells of each act itself, and for commands that open the store.
 """
@@ -18,6 +18,8 @@ from llmgw.config.settings import ServerSettings
 from llmgw.config.store_address import StoreAddress
 from llmgw.errors import NoStore
 from llmgw.kit.clock import Clock, SystemClock
+from llmgw.serve import people
+from llmgw.serve.people import People
 from llmgw.store import opening
 from llmgw.store.database import Sizing
 from llmgw.store.opening import Store
@@ -28,19 +30,20 @@ _CONNECTIONS = 2
 
 @dataclass(frozen=True, slots=True)
 class Accounts:
-    """Keys and places of one store."""
+    """People, keys and places of one store."""
 
     store: Store
     directory: Directory
     keys: KeyMaking
     claiming: Claiming
+    people: People
     clock: Clock
 
 
 def joined(
     store: Store, *, settings: ServerSettings, clock: Clock, tells_acts: bool = False
 ) -> Accounts:
-    """What is done about keys; ``tells_acts`` where nobody else tells the log of acts."""
+    """What is done about all that; ``tells_acts`` where nobody else tells the log of acts."""
     telling = Telling(store.audit if tells_acts else None, clock=clock)
     return Accounts(
         store=store,
@@ -54,6 +57,7 @@ def joined(
             bands=tuple(band.name for band in settings.admission.bands),
         ),
         claiming=Claiming(store.claims, clock=clock),
+        people=people.joined(store, auth=settings.auth, clock=clock, telling=telling),
         clock=clock,
     )
 

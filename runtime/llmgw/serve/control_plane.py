@@ -146,6 +146,7 @@ class ControlPlane:
             ),
             keys=accounts.keys if accounts else None,
             tree=accounts.directory if accounts else None,
+            people=accounts.people.desk if accounts else None,
         )
 
     def _made_listener(self, address: str, *, tls: TlsFiles | None) -> Listener:

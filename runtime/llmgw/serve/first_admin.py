@@ -10,7 +10,7 @@ from llmgw.domain import people as rules
 from llmgw.domain.actors import Actor
 from llmgw.domain.tenancy import DEFAULT
 from llmgw.errors import Conflict
-from llmgw.serve import accounts, people
+from llmgw.serve import accounts
 from llmgw.serve.accounts import Accounts
 from llmgw.serve.founding.administrator import FirstAdmin
 
@@ -33,11 +33,8 @@ async def make(
                     f"'llmgw users promote {address}' makes it one"
                 )
             return FirstAdmin(address)
-        joined = people.joined(
-            opened.store, auth=settings.auth, clock=opened.clock, tells_acts=True
-        )
         wanted = Newcomer(email=address, name=address, project_id=DEFAULT, is_admin=True)
-        issued = await joined.desk.create(wanted, actor=actor)
+        issued = await opened.people.desk.create(wanted, actor=actor)
         return FirstAdmin(address, password=issued.password)
 
 

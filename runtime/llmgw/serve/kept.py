@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from llmgw.api.account_ports import KeyDesk, TreeDesk
+from llmgw.api.account_ports import KeyDesk, TreeDesk, UserDesk
 from llmgw.control.catalog.keeping import StoredModels
 from llmgw.control.operators.kept_words import NodeRows, RollRows
 from llmgw.serve.audit_log import Entries
@@ -15,8 +15,17 @@ from llmgw.serve.measured import Measures
 from llmgw.serve.usage_shown import Rows, Sums
 
 
+class People(Protocol):
+    """What is done about people; ``serve.people.People`` fits."""
+
+    @property
+    def desk(self) -> UserDesk:
+        """What administrators do."""
+        ...
+
+
 class Accounts(Protocol):
-    """What is done about keys and the tree; ``serve.accounts.Accounts`` fits."""
+    """What is done about people, keys and the tree; ``serve.accounts.Accounts`` fits."""
 
     @property
     def keys(self) -> KeyDesk:
@@ -26,6 +35,11 @@ class Accounts(Protocol):
     @property
     def directory(self) -> TreeDesk:
         """Places and limits."""
+        ...
+
+    @property
+    def people(self) -> People:
+        """Who may sign in."""
         ...
 
 

@@ -60,9 +60,7 @@ class Pages:
             )
         self._app = page_app.create_app(
             Rooms(
-                accounts=people.joined(
-                    store, auth=auth, clock=self._clock, tells_acts=True
-                ).accounts,
+                accounts=accounts.people.accounts,
                 keys=accounts.keys,
                 claiming=accounts.claiming,
                 directory=accounts.directory,

@@ -29,8 +29,8 @@ class People:
     desk: PeopleDesk
 
 
-def joined(store: Store, *, auth: AuthSettings, clock: Clock, tells_acts: bool) -> People:
-    """What is done about people; ``tells_acts`` where nobody else tells the log of acts."""
+def joined(store: Store, *, auth: AuthSettings, clock: Clock, telling: Telling) -> People:
+    """What is done about people; what administrators do is told to ``telling``."""
     accounts = SigningIn(
         users=store.people,
         sessions=store.sessions,
@@ -42,7 +42,6 @@ def joined(store: Store, *, auth: AuthSettings, clock: Clock, tells_acts: bool) 
             attempt_window_s=auth.attempt_window_s,
         ),
     )
-    telling = Telling(store.audit if tells_acts else None, clock=clock)
     return People(
         accounts=accounts,
         desk=PeopleDesk(store.people, accounts=accounts, telling=telling, clock=clock),

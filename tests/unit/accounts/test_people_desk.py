@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from llmgw.accounts.noting import Telling
 from llmgw.accounts.passwords import Cost, Passwords
 from llmgw.accounts.people_desk import Newcomer, PeopleDesk
 from llmgw.accounts.signing_in import SigningIn
-from llmgw.accounts.noting import Telling
 from llmgw.domain.actors import Actor
 from llmgw.domain.people import UserState
 from llmgw.errors import (
