@@ -56,6 +56,19 @@ class JournalReader:
         self.has_news = False
 
     @property
+    def place(self) -> tuple[int, int]:
+        """How far it was read: which file, and how much of it."""
+        return (self._number, self._offset)
+
+    def end(self) -> tuple[int, int]:
+        """How far it can be read now."""
+        last = max((*self._files.numbers(), self._number))
+        try:
+            return (last, self._files.lines(last).stat().st_size)
+        except FileNotFoundError:
+            return (last, 0)
+
+    @property
     def is_finished(self) -> bool:
         """Its writer lives no more, so that there will be no more lines."""
         return self._lock is not None

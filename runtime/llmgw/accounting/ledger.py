@@ -68,7 +68,7 @@ class Ledger:
         self._readers: dict[str, JournalReader] = {}
         self._marked_at: dict[str, float] = {}
         self._behind_since: float | None = None
-        self._caught_up = asyncio.Event()
+        self._look = asyncio.Event()
         self._tasks = Tasks(owner="ledger")
 
     @property
@@ -81,16 +81,30 @@ class Ledger:
         self._tasks.spawn("read", self._run())
 
     async def caught_up(self, *, within_s: float) -> bool:
-        """Whether, within the time, all that was there at this moment is kept."""
-        self._caught_up.clear()
+        """Whether, within the time, all that was in journals at this moment is kept."""
         try:
             async with asyncio.timeout(within_s):
-                await self._caught_up.wait()
-                self._caught_up.clear()  # that look may have begun before
-                await self._caught_up.wait()
+                # The look under way may have begun before; a writer brings lines within the next.
+                await self._looked()
+                await self._looked()
+                goals = {
+                    name: await asyncio.to_thread(reader.end)
+                    for name, reader in list(self._readers.items())
+                }
+                while any(self._is_behind(name, goal) for name, goal in goals.items()):
+                    await self._looked()
         except TimeoutError:
             return False
         return True
+
+    def _is_behind(self, journal_id: str, goal: tuple[int, int]) -> bool:
+        """Whether a journal is not read so far, or has ended and is not put away."""
+        reader = self._readers.get(journal_id)
+        return reader is not None and (reader.place < goal or reader.is_finished)
+
+    async def _looked(self) -> None:
+        """Return after the next look at all journals."""
+        await self._look.wait()
 
     async def close(self) -> None:
         """Keep what has ended meanwhile, where the store takes it; the rest stays on the disk."""
@@ -109,8 +123,9 @@ class Ledger:
             except OSError as error:
                 _log.error("usage_not_read", folder=str(self._folder), error=str(error))
                 is_busy = []
+            self._look.set()
+            self._look = asyncio.Event()
             if not any(is_busy):
-                self._caught_up.set()
                 await asyncio.sleep(self._every_s)
 
     async def _take_in_new(self) -> None:
@@ -140,7 +155,7 @@ class Ledger:
             await self._finish(reader)
         else:
             await self._mark(reader)
-        return bool(rows) or is_finished
+        return len(rows) == self._batch_rows or is_finished
 
     async def _finish(self, reader: JournalReader) -> None:
         lost = reader.lost()

@@ -45,15 +45,10 @@ async def prune(database: Database, *, before: float) -> int:
             gone += removed
         return gone
 
-    async def work(connection: AsyncConnection) -> int:
-        old = [day for day in await _days(connection) if day < before]
-        if old:
-            await connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
-        for day in old:
-            await connection.execute(text(f"DROP TABLE IF EXISTS {name_of(day)}"))
-        return len(old)
-
-    return await database.write(work)
+    old = [day for day in await database.read(_days) if day < before]
+    for day in old:
+        await database.write(_dropping(day))
+    return len(old)
 
 
 def name_of(day: float) -> str:
@@ -91,6 +86,16 @@ async def _days(connection: AsyncConnection) -> Sequence[float]:
         dt.datetime.strptime(digits, "%Y%m%d").replace(tzinfo=dt.UTC).timestamp()
         for digits in found
     )
+
+
+def _dropping(day: float) -> Work[None]:
+    """One a transaction: a file of its own goes with each, and that may take a disk a while."""
+
+    async def work(connection: AsyncConnection) -> None:
+        await connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+        await connection.execute(text(f"DROP TABLE IF EXISTS {name_of(day)}"))
+
+    return work
 
 
 def _deleting(before: float) -> Work[int]:

@@ -54,6 +54,7 @@ class UsageRepo:
         """Keep what is not there yet, and add it to the sums; how many those were."""
         if not rows:
             return 0
+        rows = [row._replace(at=round(row.at, 3)) for row in rows]  # in whole ms, as it is kept
         values = [_values(row) for row in rows]
 
         async def work(connection: AsyncConnection) -> int:

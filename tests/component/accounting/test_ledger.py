@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 
 import pytest
@@ -109,6 +110,24 @@ async def test_rows_come_in_batches(started, ledgers):
     assert len(rows.kept) == 1000
     assert max(rows.batches) == 100
     assert len(rows.batches) < 30
+
+
+async def test_it_catches_up_with_what_was_there_while_more_comes(started, ledgers):
+    rows, journal = RowsInMemory(), started(every_s=0.001)
+    ledger = ledgers(rows, every_s=0.002)
+    serve(journal, *(f"early-{number}" for number in range(50)))
+
+    async def go_on():
+        for number in itertools.count():
+            serve(journal, f"later-{number}")
+            await asyncio.sleep(0)
+
+    busy = asyncio.create_task(go_on())
+    assert await ledger.caught_up(within_s=PATIENCE_S)
+    assert not busy.done()
+    assert sum(name.startswith("early") for name in rows.outcomes()) == 50
+    busy.cancel()
+    await asyncio.wait([busy])
 
 
 async def test_a_store_that_is_away_holds_up_nobody_and_gets_all_of_it_later(started, ledgers):

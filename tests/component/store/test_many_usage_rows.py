@@ -94,7 +94,7 @@ async def check_scale(postgres, opened, *, days, a_day, timeout_s):
     await stream_flat(large, most=min(days * a_day // 10, 200_000))
     begun = time.perf_counter()
     assert await large.usage.prune(before=MIDNIGHT + (days - 1) * DAY_S) == days - 1
-    assert time.perf_counter() - begun < 5.0
+    assert time.perf_counter() - begun < 2.0 * days  # a file each, however many rows
     assert len(await large.usage.page(since=0, until=MIDNIGHT + (days - 1) * DAY_S)) == 0
 
 

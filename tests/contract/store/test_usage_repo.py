@@ -105,6 +105,15 @@ async def test_writers_at_the_same_time_count_each_row_once(store):
     assert check.rows.requests == 60
 
 
+async def test_a_request_at_the_last_moment_of_a_day_is_in_its_row_and_its_sums_on_one_day(store):
+    """A store keeps whole milliseconds, and the next one may be another day's."""
+    await store.usage.write([row(at=MIDNIGHT - 0.0004), row(at=MIDNIGHT - 0.0006)])
+    for day in (MIDNIGHT - DAY_S, MIDNIGHT):
+        check = await store.usage_sums.check_day(day)
+        assert check.agrees
+        assert check.rows.requests == 1
+
+
 async def test_a_write_that_fails_leaves_neither_rows_nor_sums(store):
     with pytest.raises(Exception, match=r"too large|out of range|our own fault"):
         await store.usage.write([row(), row(prompt=2**70)])
