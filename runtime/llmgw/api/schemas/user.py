@@ -61,4 +61,4 @@ class IssuedUserOut(FromView):
     """A person, and the password that was made up for it, which nobody can be told again."""
 
     user: UserOut
-    password: str | None
+    password: str | None = Field(repr=False)
