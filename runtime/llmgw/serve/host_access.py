@@ -27,8 +27,9 @@ from llmgw.serve import accounts
 from llmgw.serve.key_desk import KeyDesk
 from llmgw.serve.messages import AccessSettings, KeyAnswer
 from llmgw.serve.pages import Pages
-from llmgw.store import opening
+from llmgw.store import leases_repo, opening
 from llmgw.store.database import Sizing
+from llmgw.store.leases_repo import FileLock
 from llmgw.store.opening import Store
 
 _CATCH_UP_S = 2.0
@@ -57,6 +58,7 @@ class HostAccess:
         self._run_dir = Path(settings.run_dir)
         self._clock = clock
         self._limits: HostLimits | None = None
+        self._in_use: FileLock | None = None
         self._ledger = Ledger(
             Path(settings.state_dir) / journal_files.FOLDER,
             rows=store.usage,
@@ -81,8 +83,10 @@ class HostAccess:
 
     async def start(self) -> None:
         """See ``server.AccessLike``."""
-        if self._is_own and not await self._opened():
-            self._tasks.spawn("open", self._open_later())
+        if self._is_own:
+            self._say_in_use()
+            if not await self._opened():
+                self._tasks.spawn("open", self._open_later())
         self._ledger.start()
         self._retention.start()
         self._desk.start()
@@ -97,6 +101,8 @@ class HostAccess:
         await self._ledger.close()
         if self._is_own:
             await self._store.close()
+        if self._in_use is not None:
+            self._in_use.release()
 
     def open(self, *, rows: Iterable[int]) -> None:
         """See ``workers.Access``."""
@@ -117,6 +123,13 @@ class HostAccess:
     async def answer(self, key_hash: str) -> KeyAnswer:
         """See ``workers.Access``."""
         return await self._desk.answer(key_hash)
+
+    def _say_in_use(self) -> None:
+        """So that nobody moves a file under us; who leads holds another lock on it."""
+        path = self._store.database.address.path
+        if path is not None:
+            self._in_use = leases_repo.use_lock_beside(path)
+            self._in_use.take(is_shared=True)
 
     async def _opened(self) -> bool:
         try:

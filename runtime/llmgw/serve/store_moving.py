@@ -32,19 +32,21 @@ async def move(
     before, after = (store_address.resolve(text, environ=environ) for text in (source, target))
     path = _checked(before, after)
     async with accounts.store_at(before, sizing=_SIZING) as old:
-        lock = leases_repo.lock_beside(path)
-        if not lock.take():
-            raise AlreadyHeld(
-                f"a server runs on {before.shown}: stop it, then move; gateways serve on meanwhile"
-            )
+        locks = (leases_repo.lock_beside(path), leases_repo.use_lock_beside(path))
         try:
+            if not all(lock.take() for lock in locks):
+                raise AlreadyHeld(
+                    f"a server runs on {before.shown}: stop it, then move; "
+                    "its workers, and gateways on other hosts, serve on meanwhile"
+                )
             async with accounts.store_at(
                 after, may_create=True, may_fill=True, sizing=_SIZING
             ) as new:
                 moving = Move(old.transfers, new.transfers, name=before.shown, on_table=on_table)
                 return await moving.run()
         finally:
-            lock.release()
+            for lock in locks:
+                lock.release()
 
 
 def _checked(before: StoreAddress, after: StoreAddress) -> Path:

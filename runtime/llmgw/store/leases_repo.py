@@ -141,8 +141,11 @@ class FileLock:
         self._path = path
         self._fd = -1
 
-    def take(self) -> bool:
-        """Whether this process holds it now; never waits. ``Invalid`` where it cannot be made."""
+    def take(self, *, is_shared: bool = False) -> bool:
+        """Whether this process holds it now, alone or with others who share; never waits.
+
+        ``Invalid`` where it cannot be made.
+        """
         if self._fd >= 0:
             return True
         try:
@@ -152,10 +155,11 @@ class FileLock:
                 f"the store's lock {self._path} cannot be opened: {error.strerror}; its folder "
                 "must be writable for the user that the server runs as"
             ) from error
-        if not filelocks.take(fd):
+        if not filelocks.take(fd, is_shared=is_shared):
             os.close(fd)
             return False
-        filelocks.sign(fd)
+        if not is_shared:
+            filelocks.sign(fd)
         self._fd = fd
         return True
 
@@ -169,6 +173,11 @@ class FileLock:
 def lock_beside(path: Path) -> FileLock:
     """What the server that leads on a SQLite file holds as long as it runs; not taken yet."""
     return FileLock(path.with_name(f"{path.name}.lock"))
+
+
+def use_lock_beside(path: Path) -> FileLock:
+    """What servers that only use a SQLite file share, and who moves it must have alone."""
+    return FileLock(path.with_name(f"{path.name}.use"))
 
 
 def _sql(connection: AsyncConnection, statement: str) -> Any:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from llmgw.accounts.sealing import Claiming
 from llmgw.accounts.keys import KeyMaking, KeyWish
-from llmgw.accounts.relocating import Move
 from llmgw.accounts.noting import Telling
+from llmgw.accounts.relocating import Move
+from llmgw.accounts.sealing import Claiming
 from llmgw.config import store_address
 from llmgw.domain import people
 from llmgw.domain.actors import Actor
@@ -142,13 +142,17 @@ async def test_a_move_that_was_cut_off_again_and_again_is_finished_by_the_next_o
 
 
 async def test_a_store_that_a_server_runs_on_is_not_moved(source, file, room):
-    lock = leases_repo.lock_beside(source.database.address.path)
-    assert lock.take()
-    try:
-        with pytest.raises(AlreadyHeld, match="stop it"):
-            await store_moving.move(file, room, environ={})
-    finally:
-        lock.release()
+    path = source.database.address.path
+    for lock, is_shared in (
+        (leases_repo.lock_beside(path), False),
+        (leases_repo.use_lock_beside(path), True),
+    ):
+        assert lock.take(is_shared=is_shared)
+        try:
+            with pytest.raises(AlreadyHeld, match="stop it"):
+                await store_moving.move(file, room, environ={})
+        finally:
+            lock.release()
 
 
 @pytest.mark.parametrize(
