@@ -53,7 +53,8 @@ def gateway(
     open_files.take(
         models=0, endpoints=0, admission=settings.admission, on_demand=settings.on_demand
     )
-    loops.run(gateway_apart.GatewayApart(settings, announce=_announce).run())
+    gateway_ = gateway_apart.GatewayApart(settings, environ=environ, announce=_announce)
+    loops.run(gateway_.run())
 
 
 @gateway.command()

@@ -76,9 +76,10 @@ def gateway(settings: GatewayHostSettings) -> Iterator[Contradiction]:
     yield from _breaker(settings.router)
     yield from _bands(settings.admission)
     yield from _apart(settings, ("listen", "admin_listen", "metrics_listen"))
+    yield from _people(settings)
 
 
-def _people(settings: ServerSettings) -> Iterator[Contradiction]:
+def _people(settings: ServerSettings | GatewayHostSettings) -> Iterator[Contradiction]:
     auth = settings.auth
     if auth.enabled and not auth.store:
         yield Contradiction(

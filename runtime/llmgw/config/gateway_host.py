@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from llmgw.config.carrying import RouterSettings
 from llmgw.config.declaring import Address, Seconds, setting
 from llmgw.config.entering import AdmissionSettings, OnDemandSettings
-from llmgw.config.settings import GatewaySettings, LogSettings, TlsFiles
+from llmgw.config.paying import AccountingSettings
+from llmgw.config.settings import AuthSettings, GatewaySettings, LogSettings, TlsFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +67,7 @@ class GatewayHostSettings:
     router: RouterSettings = setting(RouterSettings(), "How requests are carried.")
     admission: AdmissionSettings = setting(AdmissionSettings(), "Who goes first.")
     on_demand: OnDemandSettings = setting(OnDemandSettings(), "Models loaded when asked for.")
+    auth: AuthSettings = setting(
+        AuthSettings(), "The servers' store, where keys are asked for; as theirs."
+    )
+    accounting: AccountingSettings = setting(AccountingSettings(), "What is held of budgets.")

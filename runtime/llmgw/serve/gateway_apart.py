@@ -8,8 +8,9 @@ on disk, and are served from there when no control plane answers.
 from __future__ import annotations
 
 import asyncio
+import importlib
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from pathlib import Path
 from llmgw import __version__
 from llmgw.api.routers import metrics as metrics_route
 from llmgw.config.gateway_host import GatewayHostSettings
+from llmgw.config.settings import ServerSettings
 from llmgw.gateway import families
 from llmgw.kit import addresses, logs, metrics
 from llmgw.kit.metrics import Sample
@@ -24,6 +26,7 @@ from llmgw.serve import listeners, run_folder
 from llmgw.serve.admin import AdminListener, RoutesReadiness
 from llmgw.serve.asgi_port import AsgiPort
 from llmgw.serve.gateway_link import GatewayLink
+from llmgw.serve.keyed import AccessLike
 from llmgw.serve.liveroutes import LiveRoutes
 from llmgw.serve.messages import WorkerSettings
 from llmgw.serve.metrics_pages import MetricsPages
@@ -48,9 +51,12 @@ class _Ports:
 class GatewayApart:
     """One gateway from its lock to its end."""
 
-    def __init__(self, settings: GatewayHostSettings, *, announce: Announce) -> None:
-        """``settings`` are whole, as they are loaded."""
+    def __init__(
+        self, settings: GatewayHostSettings, *, environ: Mapping[str, str], announce: Announce
+    ) -> None:
+        """``settings`` are whole, as they are loaded; ``environ`` is where secrets may lie."""
         self._settings = settings
+        self._environ = environ
         self._announce = announce
         self._stop = StopAsked()
         self._routes = LiveRoutes()
@@ -72,7 +78,8 @@ class GatewayApart:
         settings = self._settings
         ports = self._ports(parts)
         self._load(parts)
-        workers = self._workers()
+        access = await self._access(parts)
+        workers = self._workers(access)
         parts.callback(self._routes.subscribe(workers.publish))
         self._link = link = GatewayLink(settings, routes=self._routes)
         # Before the workers, so that it is closed after them: it tells of what they still have.
@@ -125,9 +132,21 @@ class GatewayApart:
             _log.info("serves_from_disk", table=table.number, term=table.term or None)
         parts.callback(self._routes.subscribe(file.keep))
 
-    def _workers(self) -> Workers:
+    async def _access(self, parts: AsyncExitStack) -> AccessLike | None:
+        """Keys, where they are asked for, of the servers' store; imported only there."""
+        if not self._settings.auth.enabled:
+            return None
+        module = importlib.import_module("llmgw.serve.host_access")
+        access: AccessLike = module.make(
+            _for_keys(self._settings), store=None, environ=self._environ, may_migrate=False
+        )
+        parts.push_async_callback(access.close)
+        await access.start()
+        return access
+
+    def _workers(self, access: AccessLike | None) -> Workers:
         settings = self._settings
-        return Workers(
+        workers = Workers(
             address=addresses.parse(settings.listen),
             count=settings.gateway.workers,
             settings=WorkerSettings(
@@ -136,10 +155,14 @@ class GatewayApart:
                 log=settings.log,
                 admission=settings.admission,
                 on_demand=settings.on_demand,
+                access=access.settings if access is not None else None,
             ),
             run_dir=Path(settings.run_dir),
             table=self._routes.current(),
         )
+        if access is not None:
+            workers.ask_keys_of(access)
+        return workers
 
     def _obstacle(self) -> str:
         """What keeps this gateway from having a table at all."""
@@ -160,7 +183,7 @@ class GatewayApart:
         self._announce(f"routes   {', '.join(self._settings.servers)}")
         self._announce(f"admin    {admin}")
         self._announce(f"clients  {url}/v1{reach}")
-        if not listen.is_loopback:
+        if not listen.is_loopback and not self._settings.auth.enabled:
             _log.warning("no_keys", means="whoever reaches the client port may use every model")
         _log.info("serving", version=__version__, clients=url, admin=admin)
 
@@ -168,3 +191,14 @@ class GatewayApart:
         await self._stop.wait_quick()
         _log.warning("stopping_at_once")
         workers.hurry()
+
+
+def _for_keys(settings: GatewayHostSettings) -> ServerSettings:
+    """What a server would be told that asks for the same keys in these folders."""
+    return ServerSettings(
+        state_dir=settings.state_dir,
+        run_dir=settings.run_dir,
+        admission=settings.admission,
+        auth=settings.auth,
+        accounting=settings.accounting,
+    )

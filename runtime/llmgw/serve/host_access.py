@@ -47,9 +47,11 @@ class HostAccess:
         *,
         store: Store,
         is_own: bool,
+        may_migrate: bool,
         environ: Mapping[str, str],
     ) -> None:
         """Nothing is opened yet; a store of its own it opens and closes."""
+        self._may_migrate = may_migrate
         auth, clock = settings.auth, SystemClock()
         self._store = store
         self._is_own = is_own
@@ -82,7 +84,7 @@ class HostAccess:
         )
 
     async def start(self) -> None:
-        """See ``server.AccessLike``."""
+        """See ``keyed.AccessLike``."""
         if self._is_own:
             self._say_in_use()
             if not await self._opened():
@@ -93,7 +95,7 @@ class HostAccess:
         self._pages.start()
 
     async def close(self) -> None:
-        """See ``server.AccessLike``."""
+        """See ``keyed.AccessLike``."""
         await self._tasks.close()
         await self._pages.close()
         await self._desk.close()
@@ -133,7 +135,7 @@ class HostAccess:
 
     async def _opened(self) -> bool:
         try:
-            await self._store.open(may_migrate=True)
+            await self._store.open(may_migrate=self._may_migrate)
         except Unavailable as error:
             _log.warning("store_away", reason=error.message, means="unknown keys have to wait")
             return False
@@ -151,17 +153,24 @@ class HostAccess:
 
 
 def make(
-    settings: ServerSettings, *, store: Store | None, environ: Mapping[str, str]
+    settings: ServerSettings,
+    *,
+    store: Store | None,
+    environ: Mapping[str, str],
+    may_migrate: bool = True,
 ) -> HostAccess:
-    """With the store of the control plane, where there is one that has it open."""
+    """With the store of the control plane, where there is one that has it open.
+
+    A gateway on another host may not migrate it: it would do so under the servers.
+    """
     if store is not None:
-        return HostAccess(settings, store=store, is_own=False, environ=environ)
+        return HostAccess(settings, store=store, is_own=False, may_migrate=False, environ=environ)
     auth = settings.auth
     address = store_address.resolve(auth.store, environ=environ)
     opening.check_owner(address)
     sizing = Sizing(connections=auth.store_connections, timeout_s=auth.store_timeout_s)
     store = Store(address, sizing=sizing)
-    return HostAccess(settings, store=store, is_own=True, environ=environ)
+    return HostAccess(settings, store=store, is_own=True, may_migrate=may_migrate, environ=environ)
 
 
 def access_settings(settings: ServerSettings) -> AccessSettings:

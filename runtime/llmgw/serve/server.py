@@ -31,12 +31,13 @@ from llmgw.serve import listeners, run_folder, static_routes
 from llmgw.serve.admin import AdminListener, RoutesReadiness
 from llmgw.serve.asgi_port import AsgiPort
 from llmgw.serve.kept import Kept
+from llmgw.serve.keyed import AccessLike
 from llmgw.serve.liveroutes import LiveRoutes
-from llmgw.serve.messages import AccessSettings, WorkerSettings
+from llmgw.serve.messages import WorkerSettings
 from llmgw.serve.metrics_pages import MetricsPages
 from llmgw.serve.route_file import RouteFile
 from llmgw.serve.signals import StopAsked
-from llmgw.serve.workers import Access, Workers
+from llmgw.serve.workers import Workers
 
 _log = logs.get(__name__)
 
@@ -102,23 +103,6 @@ class LeadingLike(Protocol):
 
     async def close(self) -> None:
         """Let the next one lead."""
-        ...
-
-
-class AccessLike(Access, Protocol):
-    """Keys, limits and usage; ``host_access.HostAccess`` fits."""
-
-    @property
-    def settings(self) -> AccessSettings:
-        """What the workers must know of it."""
-        ...
-
-    async def start(self) -> None:
-        """Open the store, where it answers, and begin to bring usage there."""
-        ...
-
-    async def close(self) -> None:
-        """Bring what is noted, and leave the store."""
         ...
 
 
