@@ -6,10 +6,10 @@ import dataclasses
 
 import pytest
 
-from llmgw.accounts.sealing import CLAIM_S, Claiming
 from llmgw.accounts.directory import Directory
 from llmgw.accounts.keys import KeyMaking, KeyWish
 from llmgw.accounts.noting import Telling
+from llmgw.accounts.sealing import CLAIM_S, Claiming
 from llmgw.domain import people
 from llmgw.domain.actors import Actor
 from llmgw.domain.principals import Level
