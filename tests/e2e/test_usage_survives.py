@@ -19,6 +19,7 @@ from tests.fakes.deployment import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
+CACHED_S = 1.0
 BUDGET = 10_000_000
 PAUSE_S = float(os.environ.get("PAUSE_SECONDS", "6"))
 """How long the database stands still; 120 is what is promised."""
@@ -90,7 +91,13 @@ async def site(deployment, opened, request, tmp_path):
     await asyncio.to_thread(
         deployment.server,
         endpoints=[{"id": "a", "url": engine.url, "models": ["sim"]}],
-        auth={"enabled": True, "store": address, "pricing": {"sim": PRICE}, "store_timeout_s": 2},
+        auth={
+            "enabled": True,
+            "store": address,
+            "pricing": {"sim": PRICE},
+            "store_timeout_s": 2,
+            "cache_ttl": CACHED_S,
+        },
         gateway={"workers": 2, "drain_delay_s": 0, "shutdown_grace_s": 5},
     )
     yield Site(deployment, store=store, engine=engine, key=key, begun_at=begun_at)
@@ -159,7 +166,23 @@ async def test_server_and_workers_that_are_killed_together_lose_no_request(site)
         server.start()
         await asyncio.to_thread(server.wait_said, r"^clients ")
         await crowd.more(60)
-    await site.check(crowd, may_lose=True)
+    by_name = await site.check(crowd, may_lose=True)
+    await check_budgets_equal_the_account(site, by_name.values())
+
+
+async def check_budgets_equal_the_account(site, rows):
+    """With a micro-unit more than the account tells, one request is let in and the next is not."""
+    budget = sum(one.cost_micros for one in rows) + 1
+    await charged_crowd.limit_key(site.store, budget=budget)
+    ask = {"model": "sim", "stream": True, "max_tokens": 1, "messages": []}
+    headers = {"authorization": f"Bearer {site.key}"}
+    async with httpx.AsyncClient(base_url=site.deployment.url, trust_env=False) as http:
+        http.headers.update(headers)
+        await asyncio.sleep(1.5 * CACHED_S)
+        for expected in (200, 429):
+            answer = await http.post("/v1/chat/completions", json=ask)
+            assert answer.status_code == expected, answer.text
+    assert answer.json()["error"]["code"] == "budget_exhausted"
 
 
 async def test_a_database_that_stands_still_refuses_nobody_and_gets_all_of_it(site, postgres):

@@ -33,6 +33,13 @@ async def make_key(store, **limits):
     return (await joined.keys.create(wish, actor=ANN)).secret
 
 
+async def limit_key(store, **limits):
+    """Another limit of the one key that there is."""
+    joined = accounts.joined(store, settings=ServerSettings(), clock=SystemClock())
+    (key,) = await store.keys.all()
+    await joined.directory.limit("key", key.key_id, limits, actor=ANN)
+
+
 async def engine():
     """Streams three tokens, with pauses between, to whoever asks."""
     upstream = Upstream()
