@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from llmgw.gateway import house_answers
+from llmgw.gateway import house_answers, house_paths
 from llmgw.gateway.exchange import Exchange, State
 from llmgw.gateway.house_answers import HouseAnswer, HouseBroken
 from llmgw.gateway.ports import Client
@@ -75,6 +75,8 @@ class HouseCall:
         self._client = client
         self._exchange = exchange
         self._socket = socket
+        self._request = _request(exchange, peer=client.peer)
+        exchange.path = house_paths.told(exchange.path)
         self._finish = finish
         self._leave = leave
         self._may_write = asyncio.Event()
@@ -139,7 +141,7 @@ class HouseCall:
                 str(self._socket), limit=house_answers.MOST_HEAD_BYTES
             )
         try:
-            writer.write(_request(self._exchange, peer=self._client.peer))
+            writer.write(self._request)
             async with asyncio.timeout(_HEAD_S):
                 answer = await house_answers.begun(reader, method=self._exchange.method)
             self._begin(answer)

@@ -37,7 +37,12 @@ def url(planted_file, tmp_path_factory):
     path = shutil.copy(planted_file, tmp_path_factory.mktemp("any") / "store.db")
     store = Store(store_address.parse(str(path)))
     joined = accounts.joined(store, settings=ServerSettings(), clock=SystemClock())
-    control = dataclasses.replace(control_of(FakeFleet()), keys=joined.keys, tree=joined.directory)
+    control = dataclasses.replace(
+        control_of(FakeFleet()),
+        keys=joined.keys,
+        tree=joined.directory,
+        people=joined.people.desk,
+    )
     app = create_app(readiness=FakeReadiness(), control=control)
 
     loops = set()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 
 import pytest
 
 from llmgw.gateway import house_paths
 from llmgw.gateway.doors import Doors
 from llmgw.gateway.house import House
+from llmgw.gateway.request_log import RequestLog
 from tests.fakes.gateway_stage import ASK, ON_ONE_LOOP
 from tests.fakes.house import FakeHouse
 from tests.fakes.key_ring import KeyRing
@@ -216,3 +218,15 @@ async def test_client_that_leaves_is_left_too(stage, house):
     client.leave()
     await house.left.wait()
     await stage.until(lambda: stage.states == {"cancelled": 1})
+
+
+async def test_link_to_a_key_is_in_no_log(stage, house):
+    written = io.StringIO()
+    stage.request_log = RequestLog(stream=written, as_json=False, clock=stage.clock)
+    house.answer = b"HTTP/1.1 404 X\r\ncontent-length: 0\r\n\r\n"
+    for method in ("GET", "POST"):
+        await (await stage.send(get("/claim/secret-token", method=method))).answer()
+    assert fields(house.heads[0])[0] == "GET /claim/secret-token HTTP/1.1"
+    await stage.close()
+    assert written.getvalue().count("/claim/-") == 2
+    assert "secret-token" not in written.getvalue()
