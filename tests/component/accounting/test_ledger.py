@@ -7,6 +7,7 @@ import itertools
 import os
 
 import pytest
+from sqlalchemy import event
 
 from llmgw.accounting import journal_files
 from llmgw.accounting.ledger import Ledger
@@ -254,6 +255,27 @@ async def test_rows_of_dead_and_living_workers_reach_a_store_with_equal_sums(
     assert (check.rows.requests, check.rows.lost) == (81, 1)
     (total,) = await store.usage_sums.report("model", Span())
     assert total.amounts == check.rows
+
+
+async def test_a_full_disk_of_the_database_is_waited_for_and_gets_all_of_it(
+    opened, started, ledgers, tmp_path
+):
+    store = await opened(str(tmp_path / "store.db"))
+    most_pages = [1]  # of a file that has more: it may not grow
+
+    def bound(connection):
+        connection.exec_driver_sql(f"PRAGMA max_page_count={most_pages[0]}")
+
+    event.listen(store.database._engine.sync_engine, "begin", bound)
+    journal = started()
+    ledger = ledgers(store.usage)
+    serve(journal, *(f"r{number}" for number in range(300)))
+    await eventually(lambda: ledger.is_waiting_for_store)
+    most_pages[0] = 10**9
+    assert await ledger.caught_up(within_s=PATIENCE_S)
+    check = await store.usage_sums.check_day(NOON)
+    assert check.agrees
+    assert check.rows.requests == 300
 
 
 def test_a_folder_that_is_not_there_yet_has_no_journals(tmp_path):
