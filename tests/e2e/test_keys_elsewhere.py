@@ -30,7 +30,7 @@ async def test_a_gateway_elsewhere_reads_keys_of_the_store_and_brings_its_accoun
     key = await charged_crowd.make_key(store, limits={"rpm": 2})
     auth = {"enabled": True, "store": address}
     await asyncio.to_thread(
-        deployment.server, models=[MODEL], auth=auth, control={"interval": 1, "expect_nodes": []}
+        deployment.server, models=[MODEL], auth=auth, control={"interval": 1, "expect_nodes": ["node1"]}
     )
     deployment.agent(1)
     gateway = await asyncio.to_thread(deployment.gateway, auth=auth)
@@ -48,3 +48,38 @@ async def test_a_gateway_elsewhere_reads_keys_of_the_store_and_brings_its_accoun
     async with asyncio.timeout(20):
         while len(await store.usage.page(since=begun_at)) < 2:  # noqa: ASYNC110 - another process
             await asyncio.sleep(0.1)
+
+
+async def test_what_is_spent_at_one_host_is_spent_at_the_other(deployment, opened, postgres):
+    address = stores.make_room(postgres)
+    store = await opened(address)
+    key = await charged_crowd.make_key(store, limits={"budget": 200})
+    price = {"prompt_per_1k": 1000, "completion_per_1k": 1000}
+    auth = {"enabled": True, "store": address, "default_price": price}
+    few = {"default_completion_tokens": 4}
+    await asyncio.to_thread(
+        deployment.server,
+        models=[MODEL],
+        auth=auth,
+        accounting=few,
+        control={"interval": 1, "expect_nodes": ["node1"]},
+    )
+    deployment.agent(1)
+    gateway = await asyncio.to_thread(deployment.gateway, auth=auth, accounting=few)
+    await asyncio.to_thread(until, gateway.is_ready, "the gateway has somebody to send to")
+    headers = {"authorization": f"Bearer {key}"}
+    async with httpx.AsyncClient(timeout=20, trust_env=False, headers=headers) as http:
+
+        async def spend(url):
+            answer = await http.post(f"{url}/v1/chat/completions", json=ASK)
+            return answer.status_code == 200
+
+        assert await spend(gateway.url)
+        while await spend(deployment.url):
+            pass
+        asked = 0
+        async with asyncio.timeout(30):
+            while await spend(gateway.url):
+                asked += 1
+                await asyncio.sleep(0.5)
+    assert asked * 5 < 200 - 5, "it was not the gateway's own spending that ended it"

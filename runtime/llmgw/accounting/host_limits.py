@@ -97,6 +97,17 @@ class HostLimits:
             self._words[word] = max(self._words[word] - micros, 0)
         self._say()
 
+    def counted(self) -> frozenset[int]:
+        """What has a slot, by ``limit_layout.key_of``."""
+        return frozenset(self._slots)
+
+    def spend(self, counter: str, micros: int, *, now: float) -> None:
+        """So much was spent on other hosts, just now."""
+        slot = self._slots.get(limit_layout.key_of(counter))
+        if slot is not None:
+            self._spend(slot, Spending(micros, micros, micros), now=now)
+            self._say()
+
     def slot_of(self, counter: str) -> int | None:
         """Where a counter is, if it has a slot."""
         return self._slots.get(limit_layout.key_of(counter))

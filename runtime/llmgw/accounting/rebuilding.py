@@ -26,7 +26,7 @@ async def spendings(sums: Sums, *, now: float) -> Mapping[str, Spending]:
     micros: dict[str, dict[Period, int]] = {}
     for period in PERIODS:
         for spend in await sums.spent(since=limits.period_start(period, now)):
-            for counter in _counters(spend):
+            for counter in counters_of(spend):
                 known = micros.setdefault(counter, dict.fromkeys(PERIODS, 0))
                 known[period] += spend.micros
     return {
@@ -35,7 +35,8 @@ async def spendings(sums: Sums, *, now: float) -> Mapping[str, Spending]:
     }
 
 
-def _counters(spend: Spend) -> Sequence[str]:
+def counters_of(spend: Spend) -> Sequence[str]:
+    """Under which counters a key's spending is counted."""
     named = (
         ("org", spend.org_id),
         ("team", spend.team_id),

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from llmgw.accounting import journal_files, limit_layout
+from llmgw.accounting.elsewhere import Elsewhere
 from llmgw.accounting.host_limits import HostLimits
 from llmgw.accounting.ledger import Ledger
 from llmgw.accounting.retention import Retention
@@ -61,9 +62,12 @@ class HostAccess:
         self._clock = clock
         self._limits: HostLimits | None = None
         self._in_use: FileLock | None = None
+        self._elsewhere = Elsewhere(store.usage, sums=store.usage_sums, clock=clock)
+        # Others can use the same store only where it is no file of this host.
+        self._is_shared = not auth.store.startswith("/")
         self._ledger = Ledger(
             Path(settings.state_dir) / journal_files.FOLDER,
-            rows=store.usage,
+            rows=self._elsewhere if self._is_shared else store.usage,
             clock=clock,
             on_finished=self._finished,
             batch_rows=auth.usage.batch_size,
@@ -90,6 +94,8 @@ class HostAccess:
             if not await self._opened():
                 self._tasks.spawn("open", self._open_later())
         self._ledger.start()
+        if self._is_shared:
+            self._elsewhere.start()
         self._retention.start()
         self._desk.start()
         self._pages.start()
@@ -101,6 +107,7 @@ class HostAccess:
         await self._desk.close()
         await self._retention.close()
         await self._ledger.close()
+        await self._elsewhere.close()
         if self._is_own:
             await self._store.close()
         if self._in_use is not None:
@@ -110,7 +117,7 @@ class HostAccess:
         """See ``workers.Access``."""
         taken = [_row(row) for row in rows]
         self._limits = HostLimits.opened(self._run_dir, rows=taken, now=self._clock.wall())
-        self._desk.slots = self._limits
+        self._desk.slots = self._elsewhere.board = self._limits
 
     def seat(self, row: int) -> None:
         """See ``workers.Access``."""
