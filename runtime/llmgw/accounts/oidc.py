@@ -152,7 +152,7 @@ class OidcLogin:
         user = User(
             user_id=signing_in.new_user_id(),
             email=email,
-            name=str(told.get("name") or email)[:200],
+            name=str(told.get("name") or email)[: people.LONGEST_NAME],
             state=UserState.ACTIVE if project_id else UserState.PENDING,
             created_at=now,
             project_id=project_id,

@@ -19,6 +19,7 @@ from llmgw.domain.people import Session, User, UserState
 from llmgw.errors import (
     BadCredentials,
     EmailTaken,
+    Exhausted,
     HashUnreadable,
     LlmgwError,
     NoSession,
@@ -28,6 +29,9 @@ from llmgw.errors import (
 )
 from llmgw.kit import logs
 from llmgw.kit.clock import Clock
+
+MOST_WAITING = 1000
+"""Accounts that nobody has approved: anybody can ask for one."""
 
 _TOKEN_BYTES = 32
 _TOUCH_AFTER_S = 60.0
@@ -80,9 +84,12 @@ class SigningIn:
     async def sign_up(self, *, email: str, name: str, password: str) -> None:
         """Make an account that waits for an administrator; ``NotAnEmail``, ``WeakPassword``.
 
+        ``Exhausted`` where too many wait.
         Whoever asks cannot tell whether the address was taken.
         """
         user = await self.prepared(email=email, name=name, password=password)
+        if len(await self._users.all(state=UserState.PENDING)) >= MOST_WAITING:
+            raise Exhausted("too many accounts wait for approval; ask an administrator for one")
         try:
             await self._users.add(user)
         except EmailTaken:
@@ -96,7 +103,7 @@ class SigningIn:
         return User(
             user_id=new_user_id(),
             email=normal,
-            name=name.strip() or normal,
+            name=name.strip()[: people.LONGEST_NAME] or normal,
             state=UserState.PENDING,
             created_at=self._clock.wall(),
             password_hash=await self.hashed(password),
@@ -111,9 +118,10 @@ class SigningIn:
 
         How an account stands is told only to who knows its password.
         """
-        bucket = email.strip().lower()
+        normal = email.strip().lower()
+        bucket = people.digest(normal)  # short, whatever was sent
         self._throttle.attempt(bucket)
-        user = await self._users.by_email(bucket)
+        user = await self._users.by_email(normal)
         if user is None or not user.password_hash:
             await self._passwords.take_as_long(password)
             raise _bad_credentials()

@@ -20,6 +20,9 @@ PASSWORD_CHARACTERS = 12
 LONGEST_PASSWORD = 1024
 """Longer ones would only cost us time."""
 
+LONGEST_NAME = 200
+"""Of what a person is called; the rest is cut off."""
+
 _LONGEST_EMAIL = 254
 _EMAIL = re.compile(r'[^@\s<>"\x00-\x1f\x7f]+@[^@\s<>"\x00-\x1f\x7f]*\.[^@\s<>"\x00-\x1f\x7f]*')
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -40,6 +39,7 @@ _DIAL_S: Final = 0.8
 _HEAD_S: Final = 15.0
 _SILENCE_S: Final = 60.0
 _PIECE_BYTES: Final = 65536
+_FULL: Final = "Too many ask for pages at this moment; try again soon."
 _TARGET: Final = re.compile(rb"[!-~]*")
 
 _log = logs.get(__name__)
@@ -51,30 +51,38 @@ Leave: TypeAlias = Callable[[Exchange], None]
 """Closes the account of a request that has ended otherwise."""
 
 
-@dataclass(frozen=True, slots=True)
 class House:
-    """Where the control plane of this host answers."""
+    """Where the control plane of this host answers, and how many ask it now."""
 
-    socket: Path
+    def __init__(self, socket: Path, *, most_calls: int = 256) -> None:
+        """``most_calls`` may be under way at once; others are told to come back."""
+        self.socket = socket
+        self.calls = 0
+        self._most_calls = most_calls
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nobody more is let through."""
+        return self.calls >= self._most_calls
 
     def call(
         self, client: Client, exchange: Exchange, *, finish: Finish, leave: Leave
     ) -> HouseCall:
         """A call that has not started; see ``HouseCall``."""
-        return HouseCall(client, exchange, socket=self.socket, finish=finish, leave=leave)
+        return HouseCall(client, exchange, house=self, finish=finish, leave=leave)
 
 
 class HouseCall:
     """One request passed on; fits ``ports.Work``."""
 
     def __init__(
-        self, client: Client, exchange: Exchange, *, socket: Path, finish: Finish, leave: Leave
+        self, client: Client, exchange: Exchange, *, house: House, finish: Finish, leave: Leave
     ) -> None:
         """``finish`` answers where the control plane does not, ``leave`` where it has begun to."""
         self.has_begun_answer = False
         self._client = client
         self._exchange = exchange
-        self._socket = socket
+        self._house = house
         self._request = _request(exchange, peer=client.peer)
         exchange.path = house_paths.told(exchange.path)
         self._finish = finish
@@ -89,9 +97,14 @@ class HouseCall:
             self._finish(self._client, self._exchange, Refusal(Code.BODY_TOO_LARGE))
         elif not _TARGET.fullmatch(self._exchange.query):
             self._finish(self._client, self._exchange, Refusal(Code.MALFORMED_REQUEST))
+        elif self._house.is_full:
+            refusal = Refusal(Code.HOUSE_AWAY, _FULL, retry_after_s=1)
+            self._finish(self._client, self._exchange, refusal)
         else:
             self._client.work = self
+            self._house.calls += 1
             self._task = tasks.spawn("house", self._run())
+            self._task.add_done_callback(self._done)
 
     def on_client_gone(self) -> None:
         """See ``ports.Work``."""
@@ -124,6 +137,9 @@ class HouseCall:
         self._end()
         self._fail(Refusal(Code.INTERNAL))
 
+    def _done(self, _task: asyncio.Task[None]) -> None:
+        self._house.calls -= 1
+
     async def _run(self) -> None:
         try:
             await self._pass_on()
@@ -138,7 +154,7 @@ class HouseCall:
     async def _pass_on(self) -> None:
         async with asyncio.timeout(_DIAL_S):
             reader, writer = await asyncio.open_unix_connection(
-                str(self._socket), limit=house_answers.MOST_HEAD_BYTES
+                str(self._house.socket), limit=house_answers.MOST_HEAD_BYTES
             )
         try:
             writer.write(self._request)

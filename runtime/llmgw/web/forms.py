@@ -39,10 +39,11 @@ async def read(request: Request) -> Mapping[str, str]:
 def check_origin(request: Request) -> None:
     """``Denied`` where a browser says that another site's page has sent this.
 
-    A program says nothing of the kind, and has no cookie to be misused either.
+    A program says nothing of the kind, and has no cookie to be misused either. A proxy in front may
+    ask under another host than the browser did, so the public address is ours as well.
     """
     origin = request.headers.get("origin")
-    host = request.headers.get("host", "")
-    is_foreign = origin is not None and urlsplit(origin).netloc.lower() != host.lower()
+    ours = {request.headers.get("host", "").lower(), request.app.state.public_host}
+    is_foreign = origin is not None and urlsplit(origin).netloc.lower() not in ours - {""}
     if is_foreign or request.headers.get("sec-fetch-site") in {"cross-site", "same-site"}:
         raise Denied("this form was sent by a page of another site, so nothing was done")

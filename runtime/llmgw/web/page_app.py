@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import cast
+from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -77,6 +78,7 @@ def create_app(
         routes += ProviderPages(rooms.login, accounts=rooms.accounts, frame=frame).routes()
     app = Starlette(routes=routes)
     app.router.redirect_slashes = False
+    app.state.public_host = urlsplit(public_url).netloc.lower()
     app.add_middleware(RequestEdge)
     faults = _Faults(frame.renderer)
     app.add_exception_handler(LlmgwError, faults.ours)

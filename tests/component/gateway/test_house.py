@@ -210,6 +210,21 @@ async def test_large_form_does_not_reach_the_control_plane(stage, house):
     assert house.heads == []
 
 
+async def test_only_so_many_ask_at_once(stage, house):
+    stage.doors = dataclasses.replace(stage.doors, house=House(house.path, most_calls=2))
+    house.answer = [CHUNKED, b"5\r\nhello\r\n"]
+    house.may_answer.clear()
+    waiting = [await stage.send(get("/login")) for _ in range(2)]
+    await stage.until(lambda: all(b"hello" in client.raw for client in waiting))
+    refused = await (await stage.send(get("/login"))).answer()
+    assert (refused.status, refused.code, refused["retry-after"]) == (503, "house_away", "1")
+    waiting[0].leave()
+    await house.left.wait()
+    await stage.until(lambda: stage.doors.house.calls == 1)
+    third = await stage.send(get("/login"))
+    await stage.until(lambda: b"hello" in third.raw)
+
+
 async def test_client_that_leaves_is_left_too(stage, house):
     house.answer = [CHUNKED, b"5\r\nhello\r\n"]
     house.may_answer.clear()

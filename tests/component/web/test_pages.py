@@ -232,6 +232,16 @@ async def test_a_form_of_another_site_is_refused(browser, ann, headers):
         assert (refused.status_code, "set-cookie" in refused.headers) == (403, False)
 
 
+async def test_behind_a_proxy_that_asks_otherwise_the_public_address_is_ours(store, clock, ann):
+    app = pages.make_app(store, clock, public_url="https://llm.example")
+    behind = Browser(app, url="https://10.0.0.5:8080")
+    for origin, status in (("https://llm.example", 303), ("https://evil.example", 403)):
+        sent = await behind.send(
+            "/login", headers={"origin": origin}, email=EMAIL, password=PASSWORD
+        )
+        assert sent.status_code == status
+
+
 async def test_a_form_of_our_own_page_is_taken(browser, ann):
     taken = await browser.send(
         "/login",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from llmgw.accounts import signing_in as module
@@ -10,6 +12,7 @@ from llmgw.accounts.signing_in import Policy, SigningIn
 from llmgw.domain.people import UserState
 from llmgw.errors import (
     BadCredentials,
+    Exhausted,
     Invalid,
     LlmgwError,
     NoSession,
@@ -94,6 +97,18 @@ async def test_a_taken_address_is_told_to_nobody(accounts, people, ann, works):
     await accounts.sign_up(email=EMAIL, name="Mallory", password="another password")
     assert people.users == {ann.user_id: ann}
     assert works.count == 1, "it took no less time than a new one"
+
+
+async def test_only_so_many_accounts_wait(accounts, people):
+    await accounts.sign_up(email=EMAIL, name="Ann", password=PASSWORD)
+    (user,) = people.users.values()
+    for number in range(module.MOST_WAITING - 1):
+        other = dataclasses.replace(user, user_id=f"u{number}", email=f"{number}@example.org")
+        people.users[other.user_id] = other
+    with pytest.raises(Exhausted):
+        await accounts.sign_up(email="bob@example.org", name="Bob", password=PASSWORD)
+    await people.approve(user.user_id, project_id="p1", by="root", at=1.0)
+    await accounts.sign_up(email="bob@example.org", name="Bob", password=PASSWORD)
 
 
 async def test_an_approved_person_signs_in_and_is_known_by_its_session(accounts, ann, clock):
