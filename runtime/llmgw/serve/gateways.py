@@ -123,12 +123,17 @@ def access_of(
         keys=keys,
         gate=gate,
         sink=journal,
-        look=gate.look,
+        look=partial(_look, gate, keys),
         start=journal.start,
         close=partial(_close, keys, gate, journal),
         default_tokens=settings.default_tokens,
         figures=journal.figures,
     )
+
+
+def _look(gate: Gate, keys: KeyCache) -> None:
+    gate.look()
+    keys.cool()
 
 
 async def _close(keys: KeyCache, gate: Gate, journal: UsageJournal) -> None:

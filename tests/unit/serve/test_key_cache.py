@@ -86,6 +86,7 @@ async def test_many_requests_ask_once(cache, registry):
 async def test_key_in_use_is_asked_after_before_it_is_too_old(cache, registry, clock):
     await cache.ask("sk-1")
     clock.advance(16)
+    cache.cool()
     registry.owners[digest("sk-1")] = changed = principal(key_limits={"rpm": 1})
     assert cache.known("sk-1") is OWNER, "no request waits for it"
     await quiet()
@@ -96,6 +97,7 @@ async def test_revoked_key_stops_within_its_time(cache, registry, clock):
     await cache.ask("sk-1")
     registry.owners.clear()
     clock.advance(30)
+    cache.cool()
     assert cache.known("sk-1") is None
     with pytest.raises(KeyUnknown):
         await cache.ask("sk-1")
@@ -183,3 +185,15 @@ async def test_key_that_is_revoked_while_nobody_can_tell_stops_when_somebody_can
     clock.advance(6)
     with pytest.raises(KeyUnknown):
         await cache.ask("sk-1")
+
+
+async def test_key_itself_is_kept_for_a_moment_only(cache, registry):
+    await cache.ask("sk-1")
+    assert cache.known("sk-1") is OWNER
+    assert cache._hot == {"sk-1": OWNER}
+    cache.cool()
+    assert cache._hot == {}
+    assert cache.known("sk-1") is OWNER
+    registry.owners[digest("sk-2")] = principal("k2")
+    await cache.ask("sk-2")
+    assert cache._hot == {}, "news of any key end it"
