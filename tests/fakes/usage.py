@@ -55,9 +55,8 @@ def row(request_id=None, *, at=NOON, key="k1", model="chat", prompt=10, completi
         model=model,
         prompt_tokens=prompt,
         completion_tokens=completion,
-        cost_micros=cost(price, prompt, completion),
         price=price,
-        **{**values, **changed},
+        **{"cost_micros": cost(price, prompt, completion), **values, **changed},
     )
 
 

@@ -8,6 +8,7 @@ journal counts requests, since the id of a request is chosen by its client.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -17,8 +18,8 @@ from llmgw.domain.usage_rows import DispatchNote, UsageRow
 
 END: Final = b"\n"
 _SUM_BYTES: Final = 9
-_MOST: Final = 2**53
-"""No count of one request is larger; a store would refuse the row, and again each time."""
+_MOST: Final = 2**44
+"""No count of one request is larger: a store would refuse its row, or what it makes of a sum."""
 
 
 class Sent(msgspec.Struct, array_like=True, tag="sent", tag_field="kind", frozen=True):
@@ -49,13 +50,19 @@ class Unreadable(NamedTuple):
 
 def of_note(note: DispatchNote, number: int) -> bytes:
     """The first line of a request."""
-    told = _encode(("sent", number, note))
+    try:
+        told = _encode(("sent", number, note))
+    except (UnicodeEncodeError, OverflowError):
+        told = _encode(("sent", number, DispatchNote(*_writable(note))))
     return b"%08x %b\n" % (zlib.crc32(told), told)
 
 
 def of_row(row: UsageRow, number: int) -> bytes:
     """The second line of a request."""
-    told = _encode(("over", number, row))
+    try:
+        told = _encode(("over", number, row))
+    except (UnicodeEncodeError, OverflowError):
+        told = _encode(("over", number, UsageRow(*_writable(row))))
     return b"%08x %b\n" % (zlib.crc32(told), told)
 
 
@@ -101,6 +108,18 @@ def row_of(over: Over, *, journal_id: str) -> UsageRow:
         price=_price(row.price),
         entry_id=f"{journal_id}-{over.number}",
     )
+
+
+def _writable(figures: Iterable[Any]) -> list[Any]:
+    """An engine may say what is absurd, and a name may be no text: it is accounted all the same."""
+    return [
+        _count(one)
+        if type(one) is int
+        else one.encode("utf-8", "replace").decode()
+        if isinstance(one, str)
+        else one
+        for one in figures
+    ]
 
 
 def _price(price: Price) -> Price:

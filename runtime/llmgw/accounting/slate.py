@@ -45,11 +45,6 @@ class Slate:
         """Written and not moved yet."""
         return self._written - self._words[_MOVED]
 
-    @property
-    def capacity_bytes(self) -> int:
-        """What it holds at most."""
-        return self._capacity
-
     def put(self, line: bytes) -> int:
         """Write a line; how many bytes wait now, 0 where there is no room and none is written."""
         begin, length, capacity = self._written, len(line), self._capacity

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from llmgw.config.declaring import Seconds, setting
 
-_MOST = 10**12
+_MOST = 10**9
 
 
 @dataclass(frozen=True, slots=True)
