@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from llmgw.domain.copies import Copied, Held
 from llmgw.errors import Conflict
 
-PAGE = 500
+PAGE = 2000
 """Rows of one transaction."""
 
 _Row = Mapping[str, Any]

@@ -27,8 +27,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from llmgw.domain import limits
 from llmgw.domain.copies import Held
+from llmgw.domain.usage_reports import DAY_S
 from llmgw.errors import Conflict
 from llmgw.store import migrating, upserting, usage_partitions
 from llmgw.store.database import Database
@@ -49,6 +49,8 @@ class Transfers:
     def __init__(self, database: Database) -> None:
         """It is open."""
         self._database = database
+        self._days: set[float] = set()
+        """Of usage, that are there to be written to."""
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -113,21 +115,18 @@ class Transfers:
         table = metadata.tables[name]
         keys = [column.name for column in table.primary_key.columns]
         others = [column.name for column in table.columns if column.name not in keys]
+        days = {row["at"] // DAY_S * DAY_S for row in rows} if table is usage else set()
 
         async def work(connection: AsyncConnection) -> None:
-            if table is usage:
-                days = {limits.period_start("day", row["at"]) for row in rows}
-                await usage_partitions.make(connection, days=days)
+            await usage_partitions.make(connection, days=days - self._days)
             statement = upserting.insert(connection, table)
             values = {column: statement.excluded[column] for column in others}
-            await connection.execute(
-                statement.on_conflict_do_update(index_elements=keys, set_=values)
-                if values
-                else statement.on_conflict_do_nothing(),
-                list(rows),
-            )
+            written = statement.on_conflict_do_update(index_elements=keys, set_=values)
+            # One statement for each: a single one of many rows takes its time to be written.
+            await connection.execute(written, list(rows))
 
         await self._database.write(work)
+        self._days |= days
 
     async def absent(self, name: str, rows: Sequence[Row]) -> Sequence[Row]:
         """Those of these rows whose keys are not here."""
