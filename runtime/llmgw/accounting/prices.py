@@ -26,12 +26,11 @@ class RoutedPrices:
         return self._table.of(model) if own is None else own
 
 
-def table(pricing: Mapping[str, PriceSettings], default_price: PriceSettings) -> PriceTable:
-    """Of ``auth.pricing`` and ``auth.default_price``."""
-    return PriceTable(
-        {name: _price(written) for name, written in pricing.items()}, _price(default_price)
-    )
+def listed(pricing: Mapping[str, PriceSettings]) -> Mapping[str, Price]:
+    """The prices of ``auth.pricing``."""
+    return {name: written(price) for name, price in pricing.items()}
 
 
-def _price(written: PriceSettings) -> Price:
-    return Price(written.prompt_per_1k, written.completion_per_1k)
+def written(price: PriceSettings) -> Price:
+    """One price of the settings."""
+    return Price(price.prompt_per_1k, price.completion_per_1k)

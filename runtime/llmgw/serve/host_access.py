@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from llmgw.accounting import journal_files, limit_layout
+from llmgw.accounting import journal_files, limit_layout, prices
 from llmgw.accounting.elsewhere import Elsewhere
 from llmgw.accounting.host_limits import HostLimits
 from llmgw.accounting.ledger import Ledger
@@ -18,7 +18,6 @@ from llmgw.accounting.retention import Retention
 from llmgw.api.own_usage import OwnUsage
 from llmgw.config import store_address
 from llmgw.config.settings import ServerSettings
-from llmgw.domain.pricing import Price
 from llmgw.domain.usage_rows import UsageRow
 from llmgw.errors import Unavailable
 from llmgw.kit import logs
@@ -190,11 +189,8 @@ def access_settings(settings: ServerSettings) -> AccessSettings:
         default_tokens=settings.accounting.default_completion_tokens,
         usage_dir=str(Path(settings.state_dir) / journal_files.FOLDER),
         limits_board=str(limit_layout.path(Path(settings.run_dir))),
-        prices={
-            name: Price(price.prompt_per_1k, price.completion_per_1k)
-            for name, price in auth.pricing.items()
-        },
-        default_price=Price(auth.default_price.prompt_per_1k, auth.default_price.completion_per_1k),
+        prices=prices.listed(auth.pricing),
+        default_price=prices.written(auth.default_price),
     )
 
 

@@ -23,7 +23,7 @@ def load(tmp_path):
 
 
 def priced(auth):
-    return prices.table(auth.pricing, auth.default_price)
+    return PriceTable(prices.listed(auth.pricing), prices.written(auth.default_price))
 
 
 def test_nothing_costs_anything_unless_it_is_written(load):
