@@ -9,7 +9,8 @@ from llmgw.domain.actors import Actor
 from llmgw.domain.tenancy import DEFAULT
 from llmgw.errors import Conflict, NotAnEmail
 from llmgw.kit.clock import SystemClock
-from llmgw.serve import first_admin, people
+from llmgw.serve import accounts as serve_accounts
+from llmgw.serve import first_admin
 
 ANN = Actor("ann", origin="cli")
 
@@ -32,9 +33,8 @@ async def test_it_signs_in_with_the_password_that_was_shown_once(settings, addre
     made = await make(settings)
     assert await make(settings) == first_admin.FirstAdmin("ann@example.org", password=None)
     store = await opened(address, may_migrate=False)
-    accounts = people.joined(
-        store, auth=settings.auth, clock=SystemClock(), tells_acts=False
-    ).accounts
+    clock = SystemClock()
+    accounts = serve_accounts.joined(store, settings=settings, clock=clock).people.accounts
     session = await accounts.sign_in(email="ann@example.org", password=made.password)
     _, user = await accounts.resolve(session.token)
     assert (user.is_admin, user.project_id) == (True, DEFAULT)

@@ -13,9 +13,11 @@ import httpx
 import pytest
 
 from llmgw.config.settings import AuthSettings, ServerSettings
+from llmgw.config.vouching import OidcSettings
 from llmgw.kit.clock import SystemClock
 from llmgw.serve import accounts, house_socket
 from llmgw.serve.pages import Pages
+from tests.fakes.login_provider import SECRET, LoginProvider
 
 
 @pytest.fixture
@@ -48,6 +50,32 @@ async def test_settings_reach_the_pages(pages, tmp_path):
     async with client(tmp_path) as browser:
         assert (await browser.get("/login")).status_code == 200
         assert (await browser.get("/signup")).status_code == 404
+
+
+async def test_login_by_the_provider_of_the_settings(store, tmp_path):
+    provider = LoginProvider()
+    await provider.start()
+    oidc = OidcSettings(
+        issuer=provider.url,
+        client_id="llmgw",
+        client_secret="${OIDC_SECRET}",
+        projects={"research": "p1"},
+    )
+    pages = Pages(
+        accounts.joined(store, settings=ServerSettings(), clock=SystemClock()),
+        auth=AuthSettings(oidc=oidc, public_url="http://llm.example"),
+        run_dir=tmp_path,
+        environ={"OIDC_SECRET": SECRET},
+    )
+    pages.start()
+    async with client(tmp_path) as browser:
+        away = await browser.get("/login/oidc")
+        back = provider.authorize(away.headers["location"])
+        assert back.startswith("http://llm.example/login/oidc/callback?")
+        assert (await browser.get(back)).headers["location"] == "/profile"
+        assert "acme/research/chat" in (await browser.get("/profile")).text
+    await pages.close()
+    await provider.close()
 
 
 async def test_a_socket_of_a_dead_server_is_taken_over(pages, store, tmp_path):
