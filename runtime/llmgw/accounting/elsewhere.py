@@ -12,7 +12,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from llmgw.accounting import limit_layout
+from llmgw.accounting import rebuilding
+from llmgw.accounting.host_limits import Spending
 from llmgw.accounting.ledger import Rows
 from llmgw.accounting.rebuilding import Sums, counters_of
 from llmgw.domain import limits
@@ -31,12 +32,8 @@ _log = logs.get(__name__)
 class Board(Protocol):
     """Where spending is counted; ``host_limits.HostLimits`` fits."""
 
-    def counted(self) -> frozenset[int]:
-        """What this host counts, by ``limit_layout.key_of``."""
-        ...
-
     def spend(self, counter: str, micros: int, *, now: float) -> None:
-        """So much was spent elsewhere."""
+        """So much was spent elsewhere, below a counter that may be counted here or not."""
         ...
 
 
@@ -53,7 +50,6 @@ class Elsewhere:
         self._brought: Counter[str] = Counter()
         self._day: float | None = None
         self._known: Mapping[str, int] = {}
-        self._counted: frozenset[int] = frozenset()
         self._one_at_a_time = asyncio.Lock()
         self._tasks = Tasks(owner="elsewhere")
 
@@ -73,6 +69,11 @@ class Elsewhere:
                 self._brought[row.key_id] += row.cost_micros
         return count
 
+    async def spendings(self, *, now: float) -> Mapping[str, Spending]:
+        """See ``rebuilding``; who begins to count with them hears of what comes after."""
+        await self.look()
+        return await rebuilding.spendings(self._sums, now=now)
+
     async def look(self) -> None:
         """Count what was spent elsewhere since the last look of this day."""
         now = self._clock.wall()
@@ -84,7 +85,6 @@ class Elsewhere:
             self._count(self.board, spends, brought, now=now)
         self._day = day
         self._known = {spend.key_id: spend.micros for spend in spends}
-        self._counted = frozenset() if self.board is None else self.board.counted()
 
     def _count(
         self, board: Board, spends: Sequence[Spend], brought: Mapping[str, int], *, now: float
@@ -95,9 +95,7 @@ class Elsewhere:
             if micros <= 0:
                 continue
             for counter in counters_of(spend):
-                # One that is new has it from the store already.
-                if limit_layout.key_of(counter) in self._counted:
-                    board.spend(counter, micros, now=now)
+                board.spend(counter, micros, now=now)
 
     async def _look_on(self) -> None:
         while True:

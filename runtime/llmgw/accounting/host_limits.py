@@ -97,12 +97,8 @@ class HostLimits:
             self._words[word] = max(self._words[word] - micros, 0)
         self._say()
 
-    def counted(self) -> frozenset[int]:
-        """What has a slot, by ``limit_layout.key_of``."""
-        return frozenset(self._slots)
-
     def spend(self, counter: str, micros: int, *, now: float) -> None:
-        """So much was spent on other hosts, just now."""
+        """So much was spent on other hosts, just now; of what has no slot nothing is counted."""
         slot = self._slots.get(limit_layout.key_of(counter))
         if slot is not None:
             self._spend(slot, Spending(micros, micros, micros), now=now)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from llmgw.accounting import journal_files, limit_layout, prices
+from llmgw.accounting import journal_files, limit_layout, prices, rebuilding
 from llmgw.accounting.elsewhere import Elsewhere
 from llmgw.accounting.host_limits import HostLimits
 from llmgw.accounting.ledger import Ledger
@@ -81,7 +81,9 @@ class HostAccess:
         self._desk = KeyDesk(
             joined.directory,
             stamps=store.keys,
-            sums=store.usage_sums,
+            spendings=self._elsewhere.spendings
+            if self._is_shared
+            else partial(rebuilding.spendings, store.usage_sums),
             caught_up=partial(self._ledger.caught_up, within_s=_CATCH_UP_S),
             clock=clock,
         )

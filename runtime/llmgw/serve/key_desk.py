@@ -14,7 +14,6 @@ from typing import Protocol
 from llmgw.accounting import rebuilding
 from llmgw.accounting.gate import has_counter
 from llmgw.accounting.host_limits import Spending
-from llmgw.accounting.rebuilding import Sums
 from llmgw.domain.principals import Principal
 from llmgw.domain.usage_rows import UsageRow
 from llmgw.errors import KeyUnknown, LlmgwError
@@ -61,6 +60,14 @@ class Slots(Protocol):
         ...
 
 
+class Spendings(Protocol):
+    """What was spent; ``accounting.rebuilding.spendings`` of a store fits."""
+
+    async def __call__(self, *, now: float) -> Mapping[str, Spending]:
+        """By counter."""
+        ...
+
+
 class KeyDesk:
     """See the module, from ``start`` to ``close``; ``slots`` is given before it is asked."""
 
@@ -69,7 +76,7 @@ class KeyDesk:
         owners: Owners,
         *,
         stamps: Stamps,
-        sums: Sums,
+        spendings: Spendings,
         caught_up: Callable[[], Awaitable[object]],
         clock: Clock,
     ) -> None:
@@ -77,7 +84,7 @@ class KeyDesk:
         self.slots: Slots | None = None
         self._owners = owners
         self._stamps = stamps
-        self._sums = sums
+        self._ask_spendings = spendings
         self._caught_up = caught_up
         self._clock = clock
         self._is_caught_up = False
@@ -144,7 +151,7 @@ class KeyDesk:
             if not self._is_caught_up:
                 await self._caught_up()
                 self._is_caught_up = True
-            self._spendings = await rebuilding.spendings(self._sums, now=self._clock.wall())
+            self._spendings = await self._ask_spendings(now=self._clock.wall())
             self._asked_at = self._clock.monotonic()
         for counter in missing:
             spending = self._spendings.get(counter, rebuilding.NOTHING)
