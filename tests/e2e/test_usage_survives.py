@@ -88,20 +88,22 @@ async def site(deployment, opened, request, tmp_path):
     key = await charged_crowd.make_key(store, limits={"budget": BUDGET, "period": "month"})
     engine = await charged_crowd.engine()
     begun_at = time.time() - 1
-    await asyncio.to_thread(
-        deployment.server,
-        endpoints=[{"id": "a", "url": engine.url, "models": ["sim"]}],
-        auth={
-            "enabled": True,
-            "store": address,
-            "pricing": {"sim": PRICE},
-            "store_timeout_s": 2,
-            "cache_ttl": CACHED_S,
-        },
-        gateway={"workers": 2, "drain_delay_s": 0, "shutdown_grace_s": 5},
-    )
-    yield Site(deployment, store=store, engine=engine, key=key, begun_at=begun_at)
-    await engine.close()
+    try:
+        await asyncio.to_thread(
+            deployment.server,
+            endpoints=[{"id": "a", "url": engine.url, "models": ["sim"]}],
+            auth={
+                "enabled": True,
+                "store": address,
+                "pricing": {"sim": PRICE},
+                "store_timeout_s": 2,
+                "cache_ttl": CACHED_S,
+            },
+            gateway={"workers": 2, "drain_delay_s": 0, "shutdown_grace_s": 5},
+        )
+        yield Site(deployment, store=store, engine=engine, key=key, begun_at=begun_at)
+    finally:
+        await engine.close()
 
 
 async def test_a_worker_that_is_killed_loses_no_request_of_the_account(site):
