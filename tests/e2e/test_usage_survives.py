@@ -117,6 +117,10 @@ async def test_a_worker_that_is_killed_loses_no_request_of_the_account(site):
     assert lost <= crowd.broken
     assert crowd.refused == {}
     await check_what_its_owner_is_told(site, by_name.values())
+    figures = await asyncio.to_thread(site.deployment.figures)
+    assert figures["llmgw_usage_rows_total"] == len(by_name)
+    assert figures["llmgw_usage_lost_total"] == len(lost)
+    assert figures["llmgw_usage_dropped_total"] == figures["llmgw_usage_running"] == 0
     await check_nothing_is_left(site)
 
 

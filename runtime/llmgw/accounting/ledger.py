@@ -20,6 +20,7 @@ from llmgw.errors import LlmgwError
 from llmgw.kit import logs
 from llmgw.kit.backoff import Backoff
 from llmgw.kit.clock import Clock
+from llmgw.kit.metrics import Sample
 from llmgw.kit.tasks import Tasks
 
 BATCH_ROWS: Final = 500
@@ -75,6 +76,16 @@ class Ledger:
     def is_waiting_for_store(self) -> bool:
         """Whether rows were read that the store does not take."""
         return self._behind_since is not None
+
+    def figures(self) -> tuple[Sample, ...]:
+        """Its metrics of this moment."""
+        since = self._behind_since
+        behind_s = 0.0 if since is None else self._clock.monotonic() - since
+        return (
+            Sample("llmgw_usage_rows_total", (), self.kept_rows),
+            Sample("llmgw_usage_lost_total", (), self.lost_rows),
+            Sample("llmgw_usage_behind_seconds", (), behind_s),
+        )
 
     def start(self) -> None:
         """Begin to read."""

@@ -150,6 +150,13 @@ FAMILIES = (
         _C,
         "Requests that are not accounted, because the disk took nothing for too long.",
     ),
+    Family("llmgw_usage_rows_total", _C, "Requests whose usage this server brought to the store."),
+    Family("llmgw_usage_lost_total", _C, "Of these, those whose worker died: an estimate."),
+    Family(
+        "llmgw_usage_behind_seconds",
+        _G,
+        "How long the store has taken no usage, which waits on the disk; 0 while it does.",
+    ),
     Family("llmgw_events_dropped_total", _C, "Workload events that nobody took in time."),
     Family("llmgw_log_lines_dropped_total", _C, "Lines of requests that could not be written."),
     Family(

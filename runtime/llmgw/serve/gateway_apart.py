@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from llmgw import __version__
+from llmgw.api.ports import MetricsPage
 from llmgw.api.routers import metrics as metrics_route
 from llmgw.config.gateway_host import GatewayHostSettings
 from llmgw.config.settings import ServerSettings
@@ -89,7 +90,10 @@ class GatewayApart:
         grace_s = stopping.drain_delay_s + stopping.shutdown_grace_s
         parts.push_async_callback(workers.close, grace_s=grace_s)
         link.start(workers)
-        self._show(parts, ports, figures=MetricsPages(workers, fleet=self._link_page))
+        figures: MetricsPage = workers
+        if access is not None:
+            figures = MetricsPages(figures, fleet=access.metrics_page)
+        self._show(parts, ports, figures=MetricsPages(figures, fleet=self._link_page))
         self._say_where(url, admin=listeners.shown(ports.admin))
         return workers
 

@@ -20,7 +20,8 @@ from llmgw.config import store_address
 from llmgw.config.settings import ServerSettings
 from llmgw.domain.usage_rows import UsageRow
 from llmgw.errors import Unavailable
-from llmgw.kit import logs
+from llmgw.gateway import families
+from llmgw.kit import logs, metrics
 from llmgw.kit.clock import SystemClock
 from llmgw.kit.tasks import Tasks
 from llmgw.serve import accounts
@@ -129,6 +130,10 @@ class HostAccess:
         """See ``workers.Access``."""
         if self._limits is not None:
             self._limits.leave(_row(row), tag=str(pid), now=self._clock.wall())
+
+    async def metrics_page(self) -> str:
+        """The ledger's figures."""
+        return metrics.render(self._ledger.figures(), families.FAMILIES)
 
     async def answer(self, key_hash: str) -> KeyAnswer:
         """See ``workers.Access``."""

@@ -23,6 +23,10 @@ class AccessLike(Access, Protocol):
         """Open the store, where it answers, and begin to bring usage there."""
         ...
 
+    async def metrics_page(self) -> str:
+        """What became of usage."""
+        ...
+
     async def close(self) -> None:
         """Bring what is noted, and leave the store."""
         ...

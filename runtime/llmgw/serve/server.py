@@ -167,9 +167,11 @@ class Server:
         grace_s = stopping.drain_delay_s + stopping.shutdown_grace_s
         parts.push_async_callback(workers.close, grace_s=grace_s)
         figures: MetricsPage = workers
+        if access is not None:
+            figures = MetricsPages(figures, fleet=access.metrics_page)
         if control is not None:
             parts.callback(control.join(workers))
-            figures = MetricsPages(workers, fleet=control.metrics_page)
+            figures = MetricsPages(figures, fleet=control.metrics_page)
         admin = AdminListener(
             admin_port,
             readiness=RoutesReadiness(

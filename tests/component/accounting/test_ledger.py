@@ -137,12 +137,22 @@ async def test_a_store_that_is_away_holds_up_nobody_and_gets_all_of_it_later(sta
     ledger = ledgers(rows, batch_rows=10)
     serve(journal, *(f"r{number}" for number in range(50)))
     await eventually(lambda: ledger.is_waiting_for_store)
+    await eventually(lambda: figures(ledger)["llmgw_usage_behind_seconds"] > 0)
     serve(journal, *(f"r{number}" for number in range(50, 100)))
     assert journal.dropped_lines == 0
     rows.error = None
     assert await ledger.caught_up(within_s=PATIENCE_S)
     assert sorted(rows.outcomes()) == sorted(f"r{number}" for number in range(100))
     assert not ledger.is_waiting_for_store
+    assert figures(ledger) == {
+        "llmgw_usage_rows_total": 100,
+        "llmgw_usage_lost_total": 0,
+        "llmgw_usage_behind_seconds": 0,
+    }
+
+
+def figures(ledger):
+    return {sample.name: sample.value for sample in ledger.figures()}
 
 
 async def test_a_fault_of_our_own_with_one_journal_is_said_and_tried_again(started, ledgers):
