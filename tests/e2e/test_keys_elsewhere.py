@@ -30,7 +30,10 @@ async def test_a_gateway_elsewhere_reads_keys_of_the_store_and_brings_its_accoun
     key = await charged_crowd.make_key(store, limits={"rpm": 2})
     auth = {"enabled": True, "store": address}
     await asyncio.to_thread(
-        deployment.server, models=[MODEL], auth=auth, control={"interval": 1, "expect_nodes": ["node1"]}
+        deployment.server,
+        models=[MODEL],
+        auth=auth,
+        control={"interval": 1, "expect_nodes": ["node1"]},
     )
     deployment.agent(1)
     gateway = await asyncio.to_thread(deployment.gateway, auth=auth)
