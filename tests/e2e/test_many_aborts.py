@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 
 import orjson
@@ -18,9 +17,7 @@ from tests.fakes.upstream import DONE, END, EVENTS, chunk, event
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
-REQUESTS = int(os.environ.get("ABORTING_REQUESTS", "2000"))
-"""10,000 is what is promised."""
-
+REQUESTS = 10_000
 AT_ONCE = 50
 PROMPT, COMPLETION = 12, 4
 USAGE = b"data: " + orjson.dumps(
