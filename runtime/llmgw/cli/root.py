@@ -60,13 +60,11 @@ COMMANDS: Mapping[str, LazyCommand] = {
         module="llmgw.cli.keys_cmd",
         attribute="keys",
         help="Make keys, say what they may use, and end them.",
-        extras="server",
     ),
     "users": LazyCommand(
         module="llmgw.cli.users_cmd",
         attribute="users",
         help="Let people in and out.",
-        extras="server",
     ),
     "engine": LazyCommand(
         module="llmgw.cli.engine_cmd",

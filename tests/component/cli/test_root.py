@@ -39,6 +39,9 @@ _WITH_EXTRAS = [
     *((name,) for name, entry in root.COMMANDS.items() if entry.extras),
     *(("ctl", name) for name, entry in ctl_cmd.COMMANDS.items() if entry.extras),
     *(("simulate", name) for name in simulate_cmd.COMMANDS),
+    ("keys", "list"),
+    ("keys", "move-store"),
+    ("users", "list"),
 ]
 
 
