@@ -17,8 +17,9 @@ LINES = {
     "claim": 5,
     "key": 3,
     "tenancy": 7,
+    "done when": 8,
 }
-"""How many lines stand under each heading of the chapter."""
+"""How many lines stand under each heading of the chapter, and at the end of the issue."""
 
 _LABEL = re.compile(r"^(" + "|".join(LINES) + r") (\d+(?:, \d+)*):")
 _ROW = re.compile(r"^\| (.+?) \| (.+) \|$", re.MULTILINE)
