@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import re
+import shlex
 import shutil
 import subprocess
-import sys
 from pathlib import Path
+from string import Template
 
 import httpx
 import pytest
 import yaml
 
+from tests.fakes import commands
 from tests.fakes.deployment import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -31,25 +32,30 @@ class Operator:
     def __init__(self, deployment):
         self._url = deployment.url
         self._left = list(BLOCKS)
-        self.names = {
-            "LLMGW_AUTH__STORE": str(deployment.root / "store.db"),
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        }
+        self.store = str(deployment.root / "store.db")
+        self.names = {}
 
     def types(self, *, told=()):
         """The next block; everything that it wrote."""
-        block = self._left.pop(0).replace(PUBLIC, self._url)
-        done = subprocess.run(
-            ["bash", "-euxo", "pipefail", "-c", block],
-            env={**os.environ, **self.names},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-        assert done.returncode == 0, done.stderr
+        block = Template(self._left.pop(0).replace(PUBLIC, self._url)).substitute(self.names)
+        said = "".join(self.says(*shlex.split(line)) for line in block.splitlines())
         for words in told:
-            assert words in done.stdout
+            assert words in said
+        return said
+
+    def says(self, program, *words):
+        """What one command writes; ours without a process of its own."""
+        if program == "llmgw":
+            done = commands.here(*words, environ={"LLMGW_AUTH__STORE": self.store})
+        else:
+            done = subprocess.run(
+                [program, "--fail", "--silent", *words],
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=60,
+            )
+        assert done.returncode == 0, (words, done.stderr)
         return done.stdout
 
     @property
@@ -71,7 +77,7 @@ def start(deployment, operator):
     )
     auth = {
         **settings["auth"],
-        "store": operator.names["LLMGW_AUTH__STORE"],
+        "store": operator.store,
         "public_url": deployment.url,
         "cache_ttl": 1,
     }
@@ -115,13 +121,7 @@ def test_a_cluster_is_opened_to_people_as_the_page_says(deployment, operator):
         assert seen(deployment.url, given) == 200
 
         operator.types(told=["600"])
-        listed = subprocess.run(
-            ["llmgw", "keys", "list", "--owner", "bob@example.org"],
-            env={**os.environ, **operator.names},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
+        listed = operator.says("llmgw", "keys", "list", "--owner", "bob@example.org")
         operator.names["KEY_ID"] = re.search(r"key-\w+", listed)[0]
         operator.types(told=["suspended", "notebook", "revoked"])
         until(lambda: seen(deployment.url, given) == 401, "a revoked key is refused")
@@ -135,16 +135,7 @@ def test_a_cluster_is_opened_to_people_as_the_page_says(deployment, operator):
 def test_without_its_server_a_gateway_says_so_on_pages_and_knows_its_keys(deployment, operator):
     operator.types()
     start(deployment, operator)
-    key = re.search(
-        r"sk-[\w-]{43}",
-        subprocess.run(
-            ["llmgw", "keys", "create", "ci"],
-            env={**os.environ, **operator.names},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout,
-    )[0]
+    key = re.search(r"sk-[\w-]{43}", operator.says("llmgw", "keys", "create", "ci"))[0]
     assert seen(deployment.url, key) == 200
     assert httpx.get(f"{deployment.url}/login").status_code == 200
     deployment.parts["server"].kill()
