@@ -12,9 +12,7 @@ from llmgw.domain.people import UserState
 Who = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.+@-]{1,254}$")]
 """A person's id or address."""
 
-Line = Annotated[
-    str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]*$", max_length=200)
-]
+Line = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]*$", max_length=200)]
 
 
 class UserIn(BaseModel):
