@@ -99,6 +99,8 @@ def test_filters_narrow_the_nodes(http, query, found):
     ("query", "found"),
     [
         pytest.param("model=small", ["small-5e6f7a8b"], id="model"),
+        pytest.param("model=large", ["big-1a2b3c4d"], id="alias of a model"),
+        pytest.param("model=huge", [], id="model of which nothing runs"),
         pytest.param("node=gpu01", ["big-1a2b3c4d"], id="node"),
         pytest.param("state=ready", ["big-1a2b3c4d"], id="state"),
     ],
@@ -106,6 +108,12 @@ def test_filters_narrow_the_nodes(http, query, found):
 def test_filters_narrow_the_replicas(http, query, found):
     answer = http.get(f"/api/v1/replicas?{query}").json()
     assert [r["replica_id"] for r in answer["replicas"]] == found
+
+
+def test_replicas_of_a_removed_model_are_found_until_they_have_ended(http, fleet):
+    fleet.model_views = [view for view in fleet.model_views if view.name != "small"]
+    answer = http.get("/api/v1/replicas?model=small").json()
+    assert [r["replica_id"] for r in answer["replicas"]] == ["small-5e6f7a8b"]
 
 
 def test_filter_narrows_the_models(http):
@@ -137,6 +145,7 @@ def test_log_of_a_connected_node_is_shown(http):
         pytest.param("models/none/placement", 404, "unknown", "unknown", id="placement"),
         pytest.param("nodes/none", 404, "unknown", "unknown", id="node"),
         pytest.param("replicas/none", 404, "unknown", "unknown", id="replica"),
+        pytest.param("replicas?model=none", 404, "unknown", "unknown", id="model of replicas"),
         pytest.param("nodes/none/logs", 404, "unknown", "unknown", id="log of a node"),
         pytest.param("nodes/gpu01/logs?source=x", 404, "unknown", "unknown", id="log"),
         pytest.param("nodes/cpu01/logs", 503, "not_connected", "unavailable", id="no stream"),

@@ -191,6 +191,7 @@ def test_logs_without_a_source_lists_the_sources(admin):
     [
         pytest.param(("explain-placement", "x/../y"), 4, "Not Found", id="odd name"),
         pytest.param(("explain-placement", "none"), 4, "no model 'none'", id="unknown model"),
+        pytest.param(("replicas", "--model", "none"), 4, "'llmgw ctl model list'", id="replicas"),
         pytest.param(("wait", "none"), 4, "no model 'none'", id="wait for an unknown model"),
         pytest.param(("wait", "off"), 5, "nothing will start it", id="wait for a model off"),
         pytest.param(("wait", "asleep"), 5, "send it a request", id="wait for one on demand"),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
+from llmgw.api import finding
 from llmgw.api.acting import Acting
 from llmgw.api.deps import Catalogs, Fleet, Rolls
 from llmgw.api.schemas.model import ModelOut, ModelsOut, RollIn
-from llmgw.domain.catalog import unknown_model
 from llmgw.domain.views import ModelStatus
 
 router = APIRouter(tags=["models"])
@@ -23,10 +23,7 @@ async def models(fleet: Fleet, catalogs: Catalogs, status: ModelStatus | None = 
 @router.get("/models/{name}")
 async def model(fleet: Fleet, name: str) -> ModelOut:
     """One catalog entry, by its name or an alias."""
-    for view in fleet.models():
-        if name == view.name or name in view.aliases:
-            return ModelOut.model_validate(view)
-    raise unknown_model(name)
+    return ModelOut.model_validate(finding.model(fleet, name))
 
 
 @router.post("/models/{name}/roll")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
+from llmgw.api import finding
 from llmgw.api.deps import Fleet
 from llmgw.api.schemas.replica import ReplicaOut, ReplicasOut
 from llmgw.domain.replicas import ReplicaState
@@ -19,10 +20,14 @@ async def replicas(
     node: str | None = None,
     state: ReplicaState | None = None,
 ) -> ReplicasOut:
-    """Every replica; each filter narrows the list."""
+    """Every replica; each filter narrows the list, ``model`` by a name or an alias."""
+    running = fleet.replicas()
+    # The replicas of a model that was removed go on under its name until they have ended.
+    if model is not None and all(r.model != model for r in running):
+        model = finding.model(fleet, model).name
     found = [
         r
-        for r in fleet.replicas()
+        for r in running
         if (model is None or r.model == model)
         and (node is None or any(s.node_id == node for s in r.shards))
         and (state is None or r.state is state)

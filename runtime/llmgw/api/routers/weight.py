@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from fastapi import APIRouter
 
+from llmgw.api import finding
 from llmgw.api.acting import Acting
 from llmgw.api.deps import Catalogs, Downloads, Fleet
 from llmgw.api.ports import FleetViews, NodeDownloads
@@ -21,7 +22,6 @@ from llmgw.api.schemas.weight import (
     RemovalsOut,
 )
 from llmgw.domain import weights
-from llmgw.domain.catalog import unknown_model
 from llmgw.domain.nodes import never_registered
 from llmgw.domain.views import NodeView
 from llmgw.domain.weight_views import FetchOrderView, FetchView, OrphanView, RemovalView
@@ -97,9 +97,7 @@ def _fetches(fleet: FleetViews, *, node_id: str | None) -> list[FetchView]:
 
 def _source_of(fleet: FleetViews, name: str) -> str:
     """The source of a model; ``Unknown``, or ``Conflict`` for one that no node fetches."""
-    found = next((m for m in fleet.models() if name == m.name or name in m.aliases), None)
-    if found is None:
-        raise unknown_model(name)
+    found = finding.model(fleet, name)
     if not weights.is_remote(found.source):
         raise Conflict(
             f"no node fetches {found.source}, the source of {found.name}: it is a path, or a name "
