@@ -25,6 +25,7 @@ EVERYTHING = """
   context_length: 131072
   capabilities: [tools, json]
   description: for long answers
+  price: {prompt_per_1k: 1000, completion_per_1k: 3000}
   profiles:
   - name: wide
     engine: vllm
