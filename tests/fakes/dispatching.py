@@ -10,6 +10,7 @@ class FakeDispatcher:
 
     def __init__(self):
         self.orders = []
+        self.dismissed = []
         self.away = set()
         self.broken = set()
 
@@ -21,6 +22,9 @@ class FakeDispatcher:
 
     def drain(self, node_id, shard_id):
         self._note("drain", node_id, shard_id)
+
+    def dismiss(self, node_id, reason):
+        self.dismissed.append((node_id, reason))
 
     def taken(self):
         """The orders since the last time that somebody asked."""

@@ -50,6 +50,7 @@ class Stage:
             leadership=self.leadership,
             clock=self.clock,
             recorder=recorder,
+            dismiss=self.dispatcher.dismiss,
         )
         plain = {"interval_s": 0.02, "wake_gap_s": 0.0, "bounds": bounds or clusters.Bounds()}
         self.reconciler = Reconciler(

@@ -37,7 +37,7 @@ def forget(asking: Asking, *, node: str) -> None:
 @_node
 @asks
 def ban(asking: Asking, *, node: str) -> None:
-    """Let the agent of NODE in no more, whatever certificate it shows.
+    """End the stream of NODE and let its agent in no more, whatever certificate it shows.
 
     Its replicas are replaced on other nodes once it counts as lost; engines go on until then.
     Drain it before where it still serves.

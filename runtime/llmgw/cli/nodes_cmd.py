@@ -14,7 +14,7 @@ from llmgw.domain.nodes import EngineInstall, InstallState
 from llmgw.domain.views import GpuUse, GpuView, NodeView
 
 _MEBIBYTE = 1024 * 1024
-_STATES = ("ready", "cordoned", "draining", "unreachable", "lost")
+_STATES = ("ready", "cordoned", "draining", "unreachable", "lost", "banned")
 
 _COLUMNS = (
     Column("NODE", is_whole=True),
@@ -123,7 +123,7 @@ def _remarks(node: NodeView) -> list[str]:
     remarks += [_fetch(fetch) for fetch in node.fetches]
     remarks += [*node.fabric_problems, *node.warnings]
     if node.flag_reason:
-        remarks.append(f"{node.state}: {node.flag_reason}")
+        remarks.append(f"{node.target}: {node.flag_reason}")
     if node.is_banned:
         remarks.append(f"banned, until 'llmgw ctl unban {node.node_id}'")
     if not node.is_connected:

@@ -24,7 +24,7 @@ _NARROWEST = 8
 
 _STYLES: Mapping[str, str] = {
     **dict.fromkeys(("ready", "yes", "open", "leader"), "green"),
-    **dict.fromkeys(("failed", "lost", "unplaced", "backoff", "no"), "red"),
+    **dict.fromkeys(("failed", "lost", "banned", "unplaced", "backoff", "no"), "red"),
     **dict.fromkeys(
         ("starting", "loading", "draining", "cordoned", "unreachable", "shut", "standby"), "yellow"
     ),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from llmgw.domain.fetch_status import FetchStatus
 from llmgw.domain.work import ShardWork
-from llmgw.errors import Unknown
+from llmgw.errors import Banned, Unknown
 
 FOREIGN_MEMORY_MIB = 512
 """More memory than this on an unallocated card is somebody else's; below it is the driver's own."""
@@ -256,6 +256,11 @@ def never_registered(node_id: str) -> Unknown:
     return Unknown(
         f"no node {node_id!r} has ever registered here; 'llmgw ctl nodes' lists those that have"
     )
+
+
+def not_let_in(node_id: str) -> Banned:
+    """The error for a node that operators keep out."""
+    return Banned(f"node {node_id!r} is banned here; 'llmgw ctl unban {node_id}' lets it in again")
 
 
 @functools.lru_cache(maxsize=1024)

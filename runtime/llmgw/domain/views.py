@@ -47,8 +47,8 @@ class GpuView:
 class NodeView:
     """One node: what it has, what of that is promised, and since when it is silent.
 
-    ``target`` is an operator's last word; ``state`` shows it unless the node is silent. The agent
-    of a banned one is not let in.
+    ``target`` is an operator's last word; ``state`` shows it unless the node is silent, or banned:
+    then its agent is not let in.
     ``engine_versions`` is ``None`` for a node that never looked for engines, and empty for one that
     has none.
     """

@@ -87,6 +87,7 @@ class ControlPlane:
         rooms = Rooms(
             catalog=self._catalog.live,
             dispatcher=agents.dispatcher,
+            dismiss=agents.dispatcher.dismiss,
             leadership=self._leadership,
             clock=clock,
             recorder=self._journal,

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from llmgw.domain.nodes import not_let_in
 from llmgw.domain.replicas import LaunchProfile, ShardSpec, ShardState
 from llmgw.errors import Banned, Standby, Unavailable
 from llmgw.rpc import wire_shards
@@ -203,6 +204,19 @@ async def test_a_banned_node_is_refused_with_a_reason_that_its_agent_logs(agent_
     told = [keys["reason"] for event, keys in agent_log if event == "not_registered"]
     assert told
     assert "node 'node01' is banned here" in told[0]
+
+
+async def test_a_node_that_is_banned_while_it_is_connected_loses_its_stream_at_once(agent_log):
+    async with running(ControlPlane()) as plane:
+        async with dialling(Agent(plane.address)) as agent:
+            await plane.registered()
+            plane.fleet.error = not_let_in("node01")
+            plane.dispatcher.dismiss("node01", not_let_in("node01"))
+            assert plane.connections.node_ids() == frozenset()
+            await eventually(lambda: plane.fleet.of("lost"))
+            await eventually(lambda: "'node01' is banned here" in agent.refusal)
+            plane.dispatcher.dismiss("node01", not_let_in("node01"))
+        assert {one.code for one in plane.turned_away.refusals()} == {"banned"}
 
 
 # Ending

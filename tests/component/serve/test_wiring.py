@@ -11,8 +11,10 @@ import typing
 import pytest
 
 from llmgw.api.ports import Control
+from llmgw.control.agents.connections import Speaker
 from llmgw.control.agents.fleet_ports import FleetEvents
 from llmgw.control.reconciler import ports
+from tests.fakes import clusters
 from tests.fakes.simulated import control_plane
 
 PORTS = typing.get_type_hints(Control)
@@ -56,3 +58,12 @@ async def test_the_reconciler_reaches_nodes_and_hears_them(tmp_path):
         assert_fits(control.shown.logs, ports.Dispatcher)
         assert control.reconciler._rooms.dispatcher is control.shown.logs
         assert_fits(control.reconciler, FleetEvents)
+
+
+async def test_a_ban_by_the_admin_api_ends_the_stream_of_its_node(tmp_path):
+    async with control_plane(tmp_path) as control:
+        control.reconciler.register(clusters.facts("n1"), ())
+        connection = control._agents.connections.open(Speaker(node_id="n1", peer="here"))
+        view = await control.shown.flags.ban_node("n1", is_banned=True)
+        assert (view.state, connection.is_open) == ("banned", False)
+        assert (await connection.ended()).code == "banned"

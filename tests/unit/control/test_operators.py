@@ -512,13 +512,16 @@ async def test_a_node_lost_for_long_is_forgotten_unless_something_was_said_of_it
 async def test_a_banned_node_is_not_let_in_and_hears_why_until_it_is_let_in_again(desk):
     await desk.memory.look()
     view = await desk.reception.ban_node("n1", is_banned=True)
-    assert view.is_banned
+    assert (view.is_banned, view.state) == (True, "banned")
+    [(node_id, reason)] = desk.stage.dispatcher.dismissed
+    assert (node_id, reason.code) == ("n1", "banned"), "its stream ends now, and it hears why"
     assert not desk.stage.reconciler.heartbeat("n1", HeartbeatFacts()), "its stream ends"
     with pytest.raises(Banned, match="'n1' is banned here; 'llmgw ctl unban n1' lets it in again"):
         desk.stage.register("n1")
     view = await desk.reception.ban_node("n1", is_banned=False)
     desk.stage.register("n1")
-    assert not view.is_banned
+    assert (view.is_banned, view.state) == (False, "ready")
+    assert len(desk.stage.dispatcher.dismissed) == 1
     assert desk.stage.reconciler.heartbeat("n1", HeartbeatFacts())
 
 
@@ -530,6 +533,7 @@ async def test_a_ban_in_the_store_holds_for_whoever_leads_next(desk):
     with pytest.raises(Banned):
         after.stage.register("n1")
     assert after.node("n1").is_banned
+    assert after.node("n1").state == "banned", "though it is not there"
 
 
 async def test_a_ban_that_cannot_be_kept_does_not_hold(desk):

@@ -15,7 +15,7 @@ from llmgw.domain.views import NodeView
 
 router = APIRouter(tags=["nodes"])
 
-State = Literal["ready", "cordoned", "draining", "unreachable", "lost"]
+State = Literal["ready", "cordoned", "draining", "unreachable", "lost", "banned"]
 _VERBS = {
     NodeTarget.CORDONED: "cordon",
     NodeTarget.DRAINING: "drain",

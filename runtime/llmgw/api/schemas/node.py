@@ -104,11 +104,11 @@ class NodeOut(FromView):
     """One node: what it has, what of that is promised, and since when it is silent."""
 
     node_id: str
-    state: str = Field(description="lost, unreachable, draining, cordoned or ready.")
+    state: str = Field(description="banned, lost, unreachable, draining, cordoned or ready.")
     last_seen_s: float = Field(description="Seconds since it last spoke.")
     is_connected: bool
     target: NodeTarget = Field(
-        description="An operator's last word; state shows it unless the node is silent."
+        description="An operator's last word; state shows it unless the node is silent or banned."
     )
     flag_reason: str = Field(description="Why an operator cordoned or drains it.")
     flag_actor: str = Field(description="Who did, by its own word; empty where nobody knows.")

@@ -7,6 +7,7 @@ which knows a newer leader refuses it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from llmgw.control.agents.connections import Connections
 from llmgw.control.agents.fleet_ports import Leadership
@@ -14,6 +15,7 @@ from llmgw.control.agents.logs import LogQuestions
 from llmgw.domain.deeds import Deed, EngineWant
 from llmgw.domain.replicas import ShardSpec
 from llmgw.domain.views import LogTail
+from llmgw.errors import LlmgwError, NotConnected
 from llmgw.kit import ids
 from llmgw.rpc import wire_orders, wire_shards
 from llmgw.rpc.v1 import agent_pb2 as pb
@@ -59,6 +61,11 @@ class Dispatcher:
         """Let a shard take no new work."""
         message = wire_shards.pack_drain(shard_id, term=self._leadership.term())
         self._connections.find(node_id).send(message)
+
+    def dismiss(self, node_id: str, reason: LlmgwError) -> None:
+        """End a node's stream, if it has one: its agent hears why."""
+        with suppress(NotConnected):
+            self._connections.find(node_id).end(reason)
 
     async def remove_weights(self, node_id: str, paths: Sequence[str]) -> tuple[Deed, ...]:
         """Ask a node to remove downloads; it decides for each, and says why one stays."""

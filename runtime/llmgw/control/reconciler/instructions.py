@@ -12,7 +12,7 @@ from llmgw.control.reconciler.course import Course
 from llmgw.control.reconciler.ports import Rooms
 from llmgw.control.reconciler.records import Records
 from llmgw.domain.catalog import Model, unknown_model
-from llmgw.domain.nodes import Node, NodeTarget
+from llmgw.domain.nodes import Node, NodeTarget, not_let_in
 from llmgw.domain.snapshots import Roll
 from llmgw.domain.stored import NodeFlag
 from llmgw.domain.views import ModelView, NodeView
@@ -88,9 +88,11 @@ class Instructions:
         self._records.check_known(node_id)
 
     def ban_node(self, node_id: str, *, is_banned: bool) -> NodeView:
-        """Let a node in no more, or again; its stream ends with its next beat."""
+        """Let a node in no more, and end its stream; or let it in again."""
         self._need_lead()
         self._records.ban(node_id, is_banned=is_banned)
+        if is_banned:
+            self._rooms.dismiss(node_id, not_let_in(node_id))
         return self._view(node_id)
 
     def check_forget(self, node_id: str) -> None:

@@ -12,6 +12,7 @@ from llmgw.domain.replicas import ShardSpec
 from llmgw.domain.snapshots import Snapshot
 from llmgw.domain.status_views import GatewayView
 from llmgw.domain.traffic import Traffic
+from llmgw.errors import LlmgwError
 from llmgw.kit.clock import Clock
 
 
@@ -91,11 +92,16 @@ def none_apart() -> tuple[GatewayView, ...]:
     return ()
 
 
+def no_streams(_node_id: str, _reason: LlmgwError) -> None:
+    """Nodes without streams, so that there is none to end."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rooms:
     """All that surrounds the reconciler; without ``recorder`` passes are not kept.
 
-    ``gateways_apart`` are those on other hosts, as people are shown them.
+    ``gateways_apart`` are those on other hosts, as people are shown them; ``dismiss`` ends the
+    stream of a node, if it has one, and has its agent hear why.
     """
 
     catalog: CatalogSource
@@ -104,3 +110,4 @@ class Rooms:
     clock: Clock
     recorder: Recorder | None = None
     gateways_apart: Callable[[], tuple[GatewayView, ...]] = none_apart
+    dismiss: Callable[[str, LlmgwError], None] = no_streams

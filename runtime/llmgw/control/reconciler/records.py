@@ -23,11 +23,12 @@ from llmgw.domain.nodes import (
     NodeFacts,
     NodeTarget,
     never_registered,
+    not_let_in,
 )
 from llmgw.domain.replicas import PORT_IN_USE, ReplicaState, RunningShard, ShardReport
 from llmgw.domain.snapshots import Bounds, Cluster, Roll
 from llmgw.domain.stored import NodeFlag
-from llmgw.errors import Banned, Conflict
+from llmgw.errors import Conflict
 from llmgw.kit import logs
 from llmgw.kit.clock import Clock
 
@@ -129,10 +130,7 @@ class Records:
         ``Banned`` for one that is not let in.
         """
         if facts.node_id in self._banned:
-            raise Banned(
-                f"node {facts.node_id!r} is banned here; 'llmgw ctl unban {facts.node_id}' lets "
-                "it in again"
-            )
+            raise not_let_in(facts.node_id)
         now = self._clock.monotonic()
         held = self.cluster.nodes.get(facts.node_id)
         self._warn_of_slow_beats(facts, before=None if held is None else held.facts)

@@ -43,7 +43,7 @@ def nodes(snapshot: Snapshot, *, banned: Collection[str] = ()) -> tuple[NodeView
         stray_ids.setdefault(stray.node_id, []).append(stray.shard_id)
     return tuple(
         replace(
-            _node(node, book[node_id], now=snapshot.now),
+            _node(node, book[node_id], now=snapshot.now, state=_state(node, banned)),
             is_banned=node_id in banned,
             replica_ids=tuple(sorted(replica_ids[node_id])),
             stray_shard_ids=tuple(sorted(stray_ids.get(node_id, ()))),
@@ -70,14 +70,19 @@ def models(snapshot: Snapshot, *, refusals: Mapping[str, str]) -> tuple[ModelVie
     )
 
 
-def _node(node: Node, claims: Claims, *, now: float) -> NodeView:
+def _state(node: Node, banned: Collection[str]) -> str:
+    """One word for people; that a node is kept out comes before what it says or says no more."""
+    return "banned" if node.node_id in banned else node.state
+
+
+def _node(node: Node, claims: Claims, *, now: float, state: str) -> NodeView:
     """A node without what runs there."""
     facts = node.facts
     total_mb, claimed_mb = facts.memory_total_mb, round(claims.memory_mb)
     is_unprobed = not facts.engines_probed and not facts.engine_versions
     return NodeView(
         node_id=node.node_id,
-        state=node.state,
+        state=state,
         last_seen_s=now - node.last_seen_at,
         is_connected=node.is_connected,
         target=fleet.wanted_of(node),
