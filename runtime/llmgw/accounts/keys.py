@@ -15,8 +15,8 @@ from typing import Any
 from llmgw.accounts import sealing
 from llmgw.accounts.key_ports import Keys
 from llmgw.accounts.noting import Telling
+from llmgw.domain import api_keys, people
 from llmgw.domain import limits as rules
-from llmgw.domain import people
 from llmgw.domain.actors import Actor
 from llmgw.domain.api_keys import ApiKey, KeyClaim, KeyState
 from llmgw.domain.principals import Level
@@ -116,6 +116,7 @@ class KeyMaking:
             now = self._clock.wall()
             if (state := before.state(now)) is not KeyState.ACTIVE:
                 raise Conflict(f"the key {key_id} is {state}, so it gets no other secret")
+            api_keys.check_end(now + overlap_s, what="the secret before")
             secret = new_secret()
             after = replace(
                 before,
@@ -162,8 +163,10 @@ class KeyMaking:
                 f"a key has a name of one line and at most {_LONGEST_NAME} characters, "
                 "by which people know what it is for"
             )
-        if wish.expires_at is not None and wish.expires_at <= self._clock.wall():
-            raise Invalid("the key would have run out already; give a time to come")
+        if wish.expires_at is not None:
+            api_keys.check_end(wish.expires_at, what="the key")
+            if wish.expires_at <= self._clock.wall():
+                raise Invalid("the key would have run out already; give a time to come")
         if wish.band is not None and self._bands is not None and wish.band not in self._bands:
             known = ", ".join(self._bands)
             raise Invalid(f"there is no band {wish.band!r}: give one of {known}")
@@ -185,7 +188,10 @@ def new_key_id() -> str:
 def _sealed(
     secret: str, key_id: str, claim_s: float | None, *, now: float
 ) -> sealing.Sealed | None:
-    return None if claim_s is None else sealing.seal(secret, key_id=key_id, now=now, ttl_s=claim_s)
+    if claim_s is None:
+        return None
+    api_keys.check_end(now + claim_s, what="the link")
+    return sealing.seal(secret, key_id=key_id, now=now, ttl_s=claim_s)
 
 
 def _claim(sealed: sealing.Sealed | None) -> KeyClaim | None:

@@ -9,6 +9,10 @@ import enum
 from dataclasses import dataclass, field
 
 from llmgw.domain.principals import Level, Principal, compose
+from llmgw.errors import Invalid
+
+TOO_LATE_AT = 253_402_300_800.0
+"""The year 10000, which no calendar of ours can show."""
 
 
 class KeyState(enum.StrEnum):
@@ -97,3 +101,9 @@ def principal(chain: KeyChain) -> Principal:
         levels=chain.levels,
         expires_at=min((end for end in ends if end is not None), default=None),
     )
+
+
+def check_end(ends_at: float, *, what: str) -> None:
+    """``Invalid`` for an end so late that nobody could be shown it."""
+    if not ends_at < TOO_LATE_AT:
+        raise Invalid(f"{what} would end after the year 9999; give an earlier time")

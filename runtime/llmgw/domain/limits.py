@@ -56,12 +56,13 @@ def check(level: Level) -> None:
         value: int | None = getattr(level, name)
         if value is not None and not 0 < value <= MAX_LIMIT:
             raise Invalid(
-                f"{name} {value} is no limit: give 1 or more, or none for no limit; "
+                f"{name} {value} is no limit: give 1 to {MAX_LIMIT}, or none for no limit; "
                 "an empty list of models closes a place"
             )
     if level.budget is not None and not 0 <= level.budget <= MAX_LIMIT:
         raise Invalid(
-            f"a budget of {level.budget} is none: give micro-units from 0, or none for no limit"
+            f"a budget of {level.budget} is none: give 0 to {MAX_LIMIT} micro-units, "
+            "or none for no limit"
         )
     if any(not name.strip() for name in level.models or ()):
         raise Invalid("a model without a name is in the list of models")

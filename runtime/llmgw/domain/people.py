@@ -87,7 +87,7 @@ def normalise_email(text: str) -> str:
     """One spelling of an address; ``NotAnEmail`` where it cannot be one."""
     email = text.strip().lower()
     name, _, domain = email.partition("@")
-    is_one = name and not domain.endswith("@") and _EMAIL.fullmatch(email)
+    is_one = name and not domain.endswith("@") and email.isprintable() and _EMAIL.fullmatch(email)
     if not is_one or len(email) > _LONGEST_EMAIL:
         raise NotAnEmail("that is not an email address; one looks like name@example.org")
     return email

@@ -86,6 +86,9 @@ async def test_a_secret_is_in_no_store_and_no_repr(store, making, tmp_path):
         ({"name": "x" * 101}, Invalid),
         ({"band": "nosuch"}, Invalid),
         ({"expires_at": 1.0}, Invalid),
+        ({"expires_at": 2.6e11}, Invalid),
+        ({"expires_at": float("nan")}, Invalid),
+        ({"claim_s": 2.6e11}, Invalid),
         ({"limits": {"rpm": 0}}, Invalid),
         ({"project_id": "nosuch"}, Unknown),
         ({"user_id": "nosuch"}, Unknown),
@@ -126,6 +129,13 @@ async def test_while_a_key_is_rotated_both_secrets_open_it_and_then_one(making, 
     await making.revoke(first.key.key_id, actor=ANN)
     with pytest.raises(Conflict, match="revoked"):
         await making.rotate(first.key.key_id, actor=ANN)
+
+
+async def test_a_secret_that_would_be_good_for_ever_is_refused_before_another_is_made(making):
+    made = await making.create(WISH, actor=ANN)
+    with pytest.raises(Invalid, match="after the year 9999"):
+        await making.rotate(made.key.key_id, actor=ANN, overlap_s=2.6e11)
+    assert await making.find(made.key.key_id) == made.key
 
 
 async def test_a_link_shows_its_key_once_and_only_in_time(store, making, directory, clock):

@@ -243,6 +243,8 @@ async def test_no_account_is_made_with_a_short_password(accounts, people, passwo
         "<ann@example.org",
         'a"nn@example.org',
         "ann@exam\nple.org",
+        "\u202egro.elpmaxe@nna.x",
+        "ann\u200b@example.org",
         "a" * 250 + "@example.org",
     ],
 )

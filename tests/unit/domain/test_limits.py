@@ -31,6 +31,7 @@ def test_a_period_begins_by_utc(period, start):
         Level("key", "k", rpm=0),
         Level("key", "k", tpm=-1),
         Level("key", "k", concurrency=0),
+        Level("key", "k", rpm=2**63),
         Level("key", "k", budget=-1),
         Level("key", "k", budget=2**63),
         Level("key", "k", budget=1, period="year"),
