@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from llmgw.accounting import rates_left
 from llmgw.accounting.counters import Counter, Moment
 from llmgw.accounting.limit_board import LimitBoard
+from llmgw.accounting.rates_left import Left
 from llmgw.domain import limits
 from llmgw.domain.limits import LimitKind, Refusal
 from llmgw.domain.pricing import Price, cost
@@ -85,35 +87,6 @@ class Hold:
         return b"" if self.left is None else self.left.told()
 
 
-class Left(NamedTuple):
-    """The rates that leave least, as they were when the request was let in."""
-
-    requests_limit: int | None
-    requests_left: int
-    tokens_limit: int | None
-    tokens_left: int
-    reset_s: int
-
-    def told(self) -> bytes:
-        """The lines of a head."""
-        lines = b""
-        if self.requests_limit is not None:
-            lines = _TOLD_REQUESTS % (self.requests_limit, self.requests_left, self.reset_s)
-        if self.tokens_limit is not None:
-            lines += _TOLD_TOKENS % (self.tokens_limit, self.tokens_left, self.reset_s)
-        return lines
-
-
-_TOLD_REQUESTS: Final = (
-    b"x-ratelimit-limit-requests: %d\r\nx-ratelimit-remaining-requests: %d\r\n"
-    b"x-ratelimit-reset-requests: %ds\r\n"
-)
-_TOLD_TOKENS: Final = (
-    b"x-ratelimit-limit-tokens: %d\r\nx-ratelimit-remaining-tokens: %d\r\n"
-    b"x-ratelimit-reset-tokens: %ds\r\n"
-)
-
-
 class Gate:
     """See the module."""
 
@@ -141,9 +114,7 @@ class Gate:
         completion_tokens: Callable[[], int],
     ) -> Hold:
         """See ``gateway.ports.LimitGate``."""
-        plan = self._plans.get(principal.key_id)
-        if plan is None or plan.principal is not principal:
-            plan = self._planned(principal)
+        plan = self._plan_of(principal)
         # Also for a model that is free: one that is not may take it over.
         most = completion_tokens() if plan.has_budgets else 0
         price = self._price_of(model)
@@ -153,6 +124,14 @@ class Gate:
             self._take(hold)
         self.holds += 1
         return hold
+
+    def told(self, principal: Principal) -> bytes:
+        """See ``gateway.ports.LimitGate``."""
+        plan = self._plan_of(principal)
+        if not plan.has_rates:
+            return b""
+        self._at.move_to(self._now())
+        return self._left_now(plan).told()
 
     def move(self, hold: Hold, model: str) -> Hold:
         """See ``gateway.ports.LimitGate``: rates and places stay taken, money may not."""
@@ -215,6 +194,12 @@ class Gate:
     def close(self) -> None:
         """Let go of the board."""
         self._board.close()
+
+    def _plan_of(self, principal: Principal) -> Plan:
+        plan = self._plans.get(principal.key_id)
+        if plan is None or plan.principal is not principal:
+            plan = self._planned(principal)
+        return plan
 
     def _planned(self, principal: Principal) -> Plan:
         pools = tuple(
@@ -327,12 +312,31 @@ class Gate:
                     return _refused(pool, "tokens", pool.tpm, used, retry_after_s=waits)
                 if tokens_limit is None or left < tokens_left:
                     tokens_limit, tokens_left = pool.tpm, left
-        # What was used in this minute is forgotten at the end of the next.
-        reset_s = int(60 + 60 * at.before_weight)
         hold.left = Left(
-            requests_limit, int(requests_left), tokens_limit, int(tokens_left), reset_s
+            requests_limit,
+            int(requests_left),
+            tokens_limit,
+            int(tokens_left),
+            rates_left.reset_s(at),
         )
         return None
+
+    def _left_now(self, plan: Plan) -> Left:
+        """What another request would find, of the rates that leave least."""
+        at = self._at
+        requests = [
+            (p.rpm - p.counter.requests(at), p.rpm) for p in plan.pools if p.rpm is not None
+        ]
+        tokens = [(p.tpm - p.counter.tokens(at), p.tpm) for p in plan.pools if p.tpm is not None]
+        requests_left, requests_limit = min(requests, default=(0, None))
+        tokens_left, tokens_limit = min(tokens, default=(0, None))
+        return Left(
+            requests_limit,
+            max(int(requests_left), 0),
+            tokens_limit,
+            max(int(tokens_left), 0),
+            rates_left.reset_s(at),
+        )
 
     @staticmethod
     def _no_place(plan: Plan, *, held_here: int) -> Refusal | None:

@@ -71,6 +71,10 @@ class Charges:
         )
         grant.told = hold.told
 
+    def refused(self, grant: Grant) -> None:
+        """It was not let in: have its answer tell what is left of the rates above its key."""
+        grant.told = self._gate.told(grant.principal)
+
     def move(self, grant: Grant, model: RoutedModel) -> bool:
         """Hold the same for another model, if its price allows that."""
         if grant.hold is None:

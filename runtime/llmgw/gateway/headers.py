@@ -47,6 +47,7 @@ _NOT_TO_CLIENT: Final = frozenset(
     }
 )
 _NOT_WITH_EVENTS: Final = frozenset({b"cache-control", b"x-accel-buffering"})
+_ABOUT_RATES: Final = b"x-ratelimit-"
 _ABOUT_CHUNKS: Final = frozenset({b"transfer-encoding"})
 _FRAMING: Final = frozenset({b"transfer-encoding", b"content-length"})
 _ABOUT_BODY: Final = b"content-type: %b\r\ncontent-length: %d\r\n"
@@ -97,12 +98,11 @@ def answer_head(head: ResponseHead, exchange: Exchange) -> bytes:
 
     A client that speaks HTTP/1.0 hears no word of chunks.
     """
-    passed = b"" if exchange.is_http10 else head.passed
-    if not passed:
-        passed = _passed(head, is_http10=exchange.is_http10)
-    ours = _CLOSE if exchange.closes else b""
-    if exchange.grant is not None:
-        ours += exchange.grant.told
+    told = b"" if exchange.grant is None else exchange.grant.told
+    passed = head.passed_beside_rates if told else head.passed
+    if exchange.is_http10 or not passed:
+        passed = _passed(head, is_http10=exchange.is_http10, has_rates=told != b"")
+    ours = told + _CLOSE if exchange.closes else told
     return _ANSWER_HEAD % (
         passed,
         exchange.request_key,
@@ -113,8 +113,11 @@ def answer_head(head: ResponseHead, exchange: Exchange) -> bytes:
     )
 
 
-def _passed(head: ResponseHead, *, is_http10: bool) -> bytes:
-    """Status line and fields that a client gets; kept, because heads of an engine repeat."""
+def _passed(head: ResponseHead, *, is_http10: bool, has_rates: bool) -> bytes:
+    """Status line and fields that a client gets; kept, because heads of an engine repeat.
+
+    ``has_rates``: what is left of a rate is told by us, so what its engine tells is not.
+    """
     dropped = _NOT_TO_CLIENT
     if head.connection:
         dropped |= named_by_connection(head.connection) - _FRAMING
@@ -125,9 +128,15 @@ def _passed(head: ResponseHead, *, is_http10: bool) -> bytes:
     if head.status in {204, 304}:  # which end with their head, whatever it says of a body
         dropped |= _FRAMING
     first = _STATUS_LINES.get(head.status) or b"HTTP/1.1 %d \r\n" % head.status
-    fields = [b"%b: %b\r\n" % field for field in head.fields if field[0] not in dropped]
+    fields = [
+        b"%b: %b\r\n" % field
+        for field in head.fields
+        if field[0] not in dropped and not (has_rates and field[0].startswith(_ABOUT_RATES))
+    ]
     passed = b"".join([first, *fields, _FOR_EVENTS if head.is_events else b""])
-    if not is_http10:
+    if has_rates and not is_http10:
+        head.passed_beside_rates = passed
+    elif not is_http10:
         head.passed = passed
     return passed
 

@@ -48,7 +48,10 @@ def permit(
         other = None
         if reached.limit_kind == "budget":
             other = _affordable(exchange, grant, model, shared=shared, charges=charges)
-        return _refusal(reached) if other is None else other
+        if other is not None:
+            return other
+        charges.refused(grant)
+        return _refusal(reached)
     return model
 
 

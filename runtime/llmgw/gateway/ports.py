@@ -81,6 +81,10 @@ class LimitGate(Protocol):
         """
         ...
 
+    def told(self, principal: Principal) -> bytes:
+        """The lines of a head that tell what is left of the rates, for who was not let in."""
+        ...
+
     def move(self, hold: Any, model: str) -> Hold:
         """Hold the same for another model, or raise ``LimitReached`` and leave all as it was."""
         ...

@@ -51,7 +51,8 @@ class ResponseHead:
 
     ``fields`` are in their order with names in lower case; ``length_bytes`` is the announced length
     of the body, ``None`` where the framing says otherwise; ``is_events`` an event stream.
-    ``passed`` is for ``headers`` to keep what clients get to see of it.
+    ``passed`` is for ``headers`` to keep what clients get to see of it, and ``passed_beside_rates``
+    for those who are told what is left of rates of ours.
     """
 
     __slots__ = (
@@ -63,13 +64,14 @@ class ResponseHead:
         "keeps_open",
         "length_bytes",
         "passed",
+        "passed_beside_rates",
         "status",
     )
 
     def __init__(self, head: bytes) -> None:
         """Parse; raises ``HeadBroken``."""
         self.fields: list[tuple[bytes, bytes]] = []
-        self.passed = b""
+        self.passed = self.passed_beside_rates = b""
         self.status = 0
         self.keeps_open = False
         self._parser = httptools.HttpResponseParser(self)

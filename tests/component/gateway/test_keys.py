@@ -169,6 +169,8 @@ async def test_rates_are_refused_with_the_time_to_come_back(stage, ring):
     refused = await stage.ask(ASK, KEY)
     assert (refused.status, refused.code) == (429, "requests_per_minute")
     assert int(refused["retry-after"]) == 1
+    assert refused["x-ratelimit-limit-requests"] == "1"
+    assert refused["x-ratelimit-remaining-requests"] == "0"
     assert len(ring.rows) == 1
 
 

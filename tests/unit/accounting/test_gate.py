@@ -282,3 +282,21 @@ def test_client_is_told_what_is_left_of_its_tightest_rates(desk):
     assert "x-ratelimit-limit-requests: 10\r\nx-ratelimit-remaining-requests: 9\r\n" in told
     assert "x-ratelimit-limit-tokens: 1000\r\nx-ratelimit-remaining-tokens: 600\r\n" in told
     assert desk.reserve(principal("k2")).told == b""
+
+
+def test_who_is_refused_is_told_what_is_left_of_the_tightest_rates(desk):
+    who = principal(team_limits={"rpm": 2, "tpm": 1000}, key_limits={"rpm": 100, "concurrency": 2})
+    desk.reserve(who, prompt=400)
+    desk.reserve(who, prompt=400)
+    assert desk.refused(who, prompt=10).limit_kind == "concurrency"
+    told = desk.gate.told(who).decode()
+    assert "x-ratelimit-limit-requests: 2\r\nx-ratelimit-remaining-requests: 0\r\n" in told
+    assert "x-ratelimit-limit-tokens: 1000\r\nx-ratelimit-remaining-tokens: 200\r\n" in told
+    assert desk.gate.told(principal("k2", key_limits={"budget": 1})) == b""
+
+
+def test_nothing_less_than_nothing_is_left(desk):
+    desk.use(principal(key_limits={"tpm": 1000}), prompt=10, completion=2000)
+    told = desk.gate.told(principal(key_limits={"tpm": 1000})).decode()
+    assert "x-ratelimit-remaining-tokens: 0\r\n" in told
+    assert "requests" not in told

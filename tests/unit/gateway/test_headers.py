@@ -7,8 +7,10 @@ import pytest
 from llmgw.domain.routes import Endpoint
 from llmgw.gateway import headers
 from llmgw.gateway.exchange import BodyBudget, Exchange
+from llmgw.gateway.grants import Grant
 from llmgw.gateway.replies import Answer
 from llmgw.gateway.responses import ResponseHead
+from tests.fakes.principals import principal
 
 
 def exchange(*, is_http10=False, closes=False, **fields):
@@ -75,6 +77,25 @@ def test_endpoint_gets_its_own_key_its_host_and_plain_text():
     assert headers.of_endpoint(endpoint, host=b"h:1") == (
         b"host: h:1\r\naccept-encoding: identity\r\nauthorization: Bearer secret\r\n"
     )
+
+
+ENGINES_RATES = ("X-RateLimit-Limit-Requests: 5000", "x-ratelimit-reset-tokens: 6m0s", "x-kept: 1")
+
+
+@pytest.mark.parametrize("is_http10", [False, True], ids=["http11", "http10"])
+def test_what_is_left_of_a_rate_is_told_once(is_http10):
+    head = ResponseHead("\r\n".join(["HTTP/1.1 200 OK", *ENGINES_RATES, "", ""]).encode())
+    limited, unlimited = exchange(is_http10=is_http10), exchange(is_http10=is_http10)
+    limited.grant, unlimited.grant = Grant(principal()), Grant(principal("k2"))
+    limited.grant.told = b"x-ratelimit-limit-requests: 7\r\n"
+    for _ in range(2):  # the second time from what was kept of the first
+        told = headers.answer_head(head, limited)
+        assert told.count(b"x-ratelimit-") == 1
+        assert b"x-ratelimit-limit-requests: 7\r\n" in told
+        assert b"x-kept: 1\r\n" in told
+        for other in (unlimited, exchange(is_http10=is_http10)):
+            passed = headers.answer_head(head, other)
+            assert b"x-ratelimit-limit-requests: 5000\r\nx-ratelimit-reset-tokens: 6m0s" in passed
 
 
 def test_answer_carries_its_id_who_served_it_and_how_often_it_was_tried():
