@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import logging.handlers
+import shlex
 import shutil
 import sys
 import time
@@ -124,10 +125,14 @@ async def _run(settings: UpSettings, *, environ: Mapping[str, str], question: st
     house = AllInOne(settings, environ=environ, stop=stop)
     where = await house.start()
     try:
-        next_steps = partial(
-            _next_steps, where, llmgw=as_started(sys.argv[0], path=environ.get("PATH"))
+        auth = settings.server.auth
+        steps = partial(
+            next_steps,
+            where,
+            llmgw=as_started(sys.argv[0], path=environ.get("PATH")),
+            keys_store=auth.store if auth.enabled else None,
         )
-        work = _serve(house, where=where, question=question, next_steps=next_steps)
+        work = _serve(house, where=where, question=question, next_steps=steps)
         return await stop.unless_asked(work)
     finally:
         if stop.is_asked:
@@ -226,11 +231,17 @@ async def _ask(question: str, *, model: str, url: str) -> str:
     return "\n".join(map(plain.one_line, content.strip().split("\n")))
 
 
-def _next_steps(where: Where, model: str, *, llmgw: str) -> str:
+def next_steps(where: Where, model: str, *, llmgw: str, keys_store: str | None) -> str:
+    """What to type to ask the model; with ``keys_store`` a key of it is asked for."""
     body = json.dumps({"model": model, "messages": [{"role": "user", "content": "Hello!"}]})
+    key, by_key, known_as = "", "", "unused"
+    if keys_store is not None:
+        key = _key_steps(keys_store, llmgw=llmgw)
+        by_key, known_as = ' -H "Authorization: Bearer $KEY"', "$KEY"
     python = (
         "from openai import OpenAI; "
-        f"print(OpenAI(base_url='{where.clients_url}', api_key='unused').chat.completions.create("
+        f"print(OpenAI(base_url='{where.clients_url}', api_key='{known_as}')"
+        ".chat.completions.create("
         f"model='{model}', messages=[dict(role='user', content='Hello!')])"
         ".choices[0].message.content)"
     )
@@ -239,8 +250,8 @@ def _next_steps(where: Where, model: str, *, llmgw: str) -> str:
     taken = f" (the port of {embedded.ADMIN_LISTEN} is taken)" if where.is_admin_elsewhere else ""
     return f"""
 {model} is served at {where.clients_url}
-
-  curl {where.clients_url}/chat/completions -H 'Content-Type: application/json' \\
+{key}
+  curl {where.clients_url}/chat/completions{by_key} -H 'Content-Type: application/json' \\
     -d '{body}'
 
   pip install openai
@@ -248,3 +259,12 @@ def _next_steps(where: Where, model: str, *, llmgw: str) -> str:
 
 Look inside: {ctl} ctl status{taken}
 Ctrl-C ends everything."""
+
+
+def _key_steps(store: str, *, llmgw: str) -> str:
+    there = f"--store {shlex.quote(store)}"
+    return f"""
+  {llmgw} keys init {there}
+  {llmgw} keys create notebook {there}
+  KEY=...  # what the line before has shown
+"""

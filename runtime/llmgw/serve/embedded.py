@@ -46,7 +46,7 @@ def load(wishes: Wishes, *, environ: Mapping[str, str]) -> UpSettings:
     """Settings from defaults, file, environment and options, each winning over those before.
 
     Raises ``SettingsInvalid`` with every mistake, ``Invalid`` when there is no model, and no store
-    that may have one.
+    that may have one, or when one question would be asked without the key that it needs.
     """
     server = loading.load_server(
         wishes.config,
@@ -54,6 +54,8 @@ def load(wishes: Wishes, *, environ: Mapping[str, str]) -> UpSettings:
         overrides=_server_overrides(wishes),
         defaults=_server_defaults(wishes),
     )
+    if wishes.is_once and server.auth.enabled:
+        raise _no_key()
     has_store = _store_file(wishes).exists()
     if not has_store and not any(model.profiles for model in server.models):
         raise no_model(wishes.data)
@@ -119,6 +121,14 @@ def _named_model(wishes: Wishes) -> Sequence[local_models.Definition] | None:
 
 def _store_file(wishes: Wishes) -> Path:
     return wishes.data.absolute() / "state" / "store.db"
+
+
+def _no_key() -> Invalid:
+    return Invalid(
+        "--once asks without a key, and auth.enabled has every request bring one: start without "
+        "--once, which tells how to make a key and ask with it, or give LLMGW_AUTH__ENABLED=false "
+        "for this one question"
+    )
 
 
 def no_model(data: Path) -> Invalid:

@@ -42,6 +42,16 @@ def test_one_question_needs_no_port_of_its_own(data):
     assert (up.server.listen, up.server.admin_listen) == ("127.0.0.1:0", "127.0.0.1:0")
 
 
+def test_one_question_is_not_asked_where_keys_are_on(data):
+    file = data / "server.yaml"
+    file.write_text("auth: {enabled: true}\n")
+    with pytest.raises(Invalid, match="LLMGW_AUTH__ENABLED=false"):
+        load(data, config=file, is_once=True)
+    assert load(data, config=file).server.auth.enabled
+    environ = {"LLMGW_AUTH__ENABLED": "false"}
+    assert not load(data, config=file, environ=environ, is_once=True).server.auth.enabled
+
+
 def test_environment_wins_over_the_defaults_and_options_over_it(data):
     environ = {
         "LLMGW_LISTEN": "127.0.0.1:1111",
