@@ -34,7 +34,7 @@ begin() {
 join() {
     local pid
     for pid in "${!running[@]}"; do
-        if [ "${running[$pid]}" = "$1" ]; then
+        if [ "${running[$pid]:-}" = "$1" ]; then # others may have ended while one was awaited
             await "$pid"
         fi
     done
