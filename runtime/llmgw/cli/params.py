@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import time
 from datetime import UTC, datetime
 
@@ -48,10 +50,9 @@ class Moment(click.ParamType[float]):
     ) -> float:
         """Seconds since 1970, or a usage error that says what is legal."""
         text = str(value)
-        try:
-            return float(text)
-        except ValueError:
-            pass
+        with contextlib.suppress(ValueError):
+            if math.isfinite(given := float(text)):
+                return given
         try:
             moment = datetime.fromisoformat(text)
         except ValueError:

@@ -58,6 +58,8 @@ class Database:
         self._engine: AsyncEngine | None = None
         self._is_prepared = False
         self._opening = asyncio.Lock()
+        self._file: tuple[int, int] | None = None
+        """Which file it was when it was opened."""
         self._cut: set[asyncio.Task[Any]] = set()
         """Transactions that nobody waits for any more."""
 
@@ -115,7 +117,7 @@ class Database:
                 return await self._bounded(work, is_write=is_write)
             except LlmgwError:
                 raise
-            except (exc.SQLAlchemyError, psycopg.Error, OSError) as error:
+            except (exc.SQLAlchemyError, psycopg.Error, OSError, UnicodeEncodeError) as error:
                 if attempt == _TRIES - 1 or not translating.is_passing(error):
                     raise translating.translated(error, address=self.address) from error
             await asyncio.sleep(0.01 * 2**attempt)
@@ -149,6 +151,7 @@ class Database:
     async def _transaction(self, work: Work[_T], *, is_write: bool, sockets: list[int]) -> _T:
         if self._engine is None:
             raise Unreachable(f"the store {self.address.shown} is not open")
+        self._check_file()
         async with self._engine.connect() as connection:
             driver = (await connection.get_raw_connection()).driver_connection
             if isinstance(driver, psycopg.AsyncConnection):
@@ -156,6 +159,14 @@ class Database:
             await connection.execution_options(**{_IS_WRITE: is_write})
             async with connection.begin():
                 return await work(connection)
+
+    def _check_file(self) -> None:
+        """``Unreachable`` where the file was taken away: what is written to it now is lost."""
+        if self._file is not None and _which(self.address) != self._file:
+            raise Unreachable(
+                f"the store {self.address.shown} is another file than the one that was opened, or "
+                "none; put that one back, or start the server anew"
+            )
 
     def _made(self) -> AsyncEngine:
         pool: dict[str, Any] = {
@@ -169,6 +180,7 @@ class Database:
                 "postgresql+psycopg://", async_creator=self._dial, pool_pre_ping=True, **pool
             )
         _make_file(self.address)
+        self._file = _which(self.address)
         engine = create_async_engine(f"sqlite+aiosqlite:///{self.address.path}", **pool)
         event.listen(engine.sync_engine, "connect", _set_up_sqlite)
         event.listen(engine.sync_engine, "begin", _begin_sqlite)
@@ -214,6 +226,17 @@ def _make_file(address: StoreAddress) -> None:
             f"the store {address.shown} cannot be opened: {error.strerror}; its folder must be "
             "writable for the user that the server runs as"
         ) from error
+
+
+def _which(address: StoreAddress) -> tuple[int, int] | None:
+    """The identity of a file; nothing where there is none."""
+    if address.path is None:
+        return None
+    try:
+        found = address.path.stat()
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino)
 
 
 def _set_up_sqlite(connection: DBAPIConnection, _record: object) -> None:

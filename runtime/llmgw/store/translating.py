@@ -143,6 +143,8 @@ def translated(error: BaseException, *, address: StoreAddress) -> LlmgwError:
             return _of_sqlite(cause, address)
         if isinstance(cause, psycopg.Error):
             return _of_postgresql(cause, address)
+        if isinstance(cause, UnicodeEncodeError):
+            return Invalid("a text that is not UTF-8 is neither kept nor found in the store")
     if isinstance(error, exc.TimeoutError):
         return Unavailable(
             f"the store {address.shown}: all connections are in use; raise auth.store_connections"

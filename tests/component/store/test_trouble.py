@@ -231,3 +231,17 @@ def test_root_opens_a_file_as_its_owner_and_others_are_refused(open_folder):
     told, ids = done.stdout.splitlines()
     assert "belongs to the user nobody; run this as that user: sudo -u nobody" in told
     assert ids == f"{nobody.pw_uid} {nobody.pw_gid}"
+
+
+async def test_a_file_that_was_taken_away_takes_nothing_until_it_is_back(opened, tmp_path):
+    """What goes to a file without a name is lost, so nothing may be let go of for it."""
+    path, aside = tmp_path / "store.db", tmp_path / "aside.db"
+    store = await opened(str(path))
+    path.rename(aside)
+    with pytest.raises(Unreachable, match="put that one back"):
+        await run(store, "SELECT 1")
+    path.write_bytes(b"")
+    with pytest.raises(Unreachable, match="another file than the one that was opened"):
+        await run(store, "SELECT 1")
+    aside.rename(path)
+    assert await run(store, "SELECT 1") == 1

@@ -35,6 +35,11 @@ async def test_a_key_is_read_as_it_was_written_and_found_by_its_hash(store):
     assert await store.keys.chain("nosuch", now=10.0) is None
 
 
+async def test_a_text_that_is_no_utf8_is_refused(store):
+    with pytest.raises(Invalid, match="not UTF-8"):
+        await store.keys.find("sk-\udcff")
+
+
 async def test_a_key_belongs_to_a_project_and_a_person_that_there_are(store):
     for wrong in (key(project_id="nosuch"), key(user_id="nosuch")):
         with pytest.raises(Unknown, match="nosuch"):
