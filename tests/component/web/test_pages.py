@@ -329,6 +329,20 @@ async def test_a_store_that_is_away_is_said_with_a_time_to_try_again(browser, an
     assert (shown.status_code, shown.headers["retry-after"]) == (503, "5")
 
 
+@pytest.mark.parametrize("path", ["/login", "/signup", "/claim/x"])
+async def test_where_the_store_lies_is_told_to_the_log_alone(browser, store, caplog, path):
+    async def away(*args, **given):
+        raise Unavailable("the store postgresql://llmgw@db.example/llmgw does not answer")
+
+    store.people.by_email = store.people.add = store.claims.open = away
+    form = {"email": "ann@example.org", "name": "Ann", "password": PASSWORD}
+    shown = await browser.send(path, **form)
+    assert shown.status_code == 503
+    assert "this cannot be done now" in shown.text
+    assert "db.example" not in shown.text
+    assert "page_failed" in caplog.text
+
+
 @pytest.mark.parametrize(
     "path", ["/api/v1/status", "/docs", "/openapi.json", "/api/v1/openapi.json"]
 )
