@@ -157,8 +157,13 @@ class Database:
             if isinstance(driver, psycopg.AsyncConnection):
                 sockets.append(driver.fileno())
             await connection.execution_options(**{_IS_WRITE: is_write})
-            async with connection.begin():
-                return await work(connection)
+            try:
+                async with connection.begin():
+                    return await work(connection)
+            except exc.OperationalError as error:
+                if translating.is_of_a_reader(error):  # it was opened so, and would stay so
+                    await connection.invalidate()
+                raise
 
     def _check_file(self) -> None:
         """``Unreachable`` where the file was taken away: what is written to it now is lost."""

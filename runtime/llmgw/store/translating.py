@@ -164,6 +164,15 @@ def is_passing(error: BaseException) -> bool:
     return False
 
 
+def is_of_a_reader(error: BaseException) -> bool:
+    """Whether a connection may only read, as SQLite's do that find a file they may not write."""
+    return any(
+        isinstance(cause, sqlite3.OperationalError)
+        and getattr(cause, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_READONLY
+        for cause in _causes(error)
+    )
+
+
 def _causes(error: BaseException) -> Iterator[BaseException]:
     seen: BaseException | None = error
     for _ in range(8):

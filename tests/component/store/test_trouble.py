@@ -245,3 +245,20 @@ async def test_a_file_that_was_taken_away_takes_nothing_until_it_is_back(opened,
         await run(store, "SELECT 1")
     aside.rename(path)
     assert await run(store, "SELECT 1") == 1
+
+
+async def test_a_connection_that_may_only_read_is_not_kept(opened, tmp_path):
+    """SQLite opens a file that it may not write just then all the same, and it stays so."""
+    store = await opened(str(tmp_path / "store.db"))
+
+    async def have_it_read_only(connection):
+        await connection.execute(text("PRAGMA query_only = ON"))
+
+    async def make(connection):
+        await connection.execute(text("CREATE TABLE made (a INTEGER)"))
+
+    await store.database.write(have_it_read_only)
+    with pytest.raises(Denied, match="may not be written"):
+        await store.database.write(make)
+    async with asyncio.timeout(5):
+        await store.database.write(make)
