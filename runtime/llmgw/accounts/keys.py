@@ -146,6 +146,8 @@ class KeyMaking:
 
     async def find(self, reference: str) -> ApiKey:
         """A key by its id, or by its begin where one key alone has it; ``Unknown``, ``Invalid``."""
+        if not reference:
+            raise Invalid("name a key by its id or its begin; see 'llmgw keys list'")
         found = await self._keys.all(prefix=reference)
         if len(found) > 1:
             named = ", ".join(key.key_id for key in found)

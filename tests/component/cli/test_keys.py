@@ -124,6 +124,11 @@ def test_a_mistake_is_told_with_what_to_do(keys, words, code, said):
     assert said in done.stderr
 
 
+def test_a_key_without_a_name_is_no_key(keys):
+    done = keys("show", "")
+    assert (done.returncode, "its id or its begin" in done.stderr) == (ExitCode.USAGE, True)
+
+
 def test_every_act_is_in_the_log_refused_ones_too(keys, tmp_path):
     keys("create", "x", "--rpm", "0")
     key = document(keys("create", "x", "--json"))
