@@ -36,9 +36,7 @@ _AT_LEAST_S = 60.0
     "--claim-for",
     "claim_s",
     type=Duration(at_least_s=_AT_LEAST_S),
-    default=CLAIM_S,
-    show_default=units.shown_seconds(CLAIM_S),
-    help="How long the link opens the key.",
+    help=f"How long the link opens the key.  [default: {units.shown_seconds(CLAIM_S)}]",
 )
 @on_store()
 async def create(
@@ -51,7 +49,7 @@ async def create(
     expires: float | None,
     is_link: bool,
     base_url: str | None,
-    claim_s: float,
+    claim_s: float | None,
     **limits: Any,
 ) -> None:
     """Make a key called NAME. It is shown this once, and kept nowhere.
@@ -63,6 +61,8 @@ async def create(
     llmgw keys create ci --project acme/research/chat --expires 90d --rpm 60 --models llama
     llmgw keys create phone --owner ann@example.org --claim --base-url https://llm.example.org
     """  # noqa: D301 - click reads \b
+    if claim_s is not None and not is_link:
+        raise Invalid("--claim-for is for a link: give --claim as well")
     base = checked_base_url(base_url, is_link=is_link)
     tree = await desk.accounts.directory.tree()
     wish = KeyWish(
@@ -72,7 +72,7 @@ async def create(
         band=band,
         expires_at=expires,
         limits=key_params.changes(**limits),
-        claim_s=claim_s if is_link else None,
+        claim_s=(claim_s or CLAIM_S) if is_link else None,
     )
     made = await desk.accounts.keys.create(wish, actor=desk.actor)
     show_made(desk, made, tree=tree, base_url=base)

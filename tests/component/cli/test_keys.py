@@ -105,6 +105,7 @@ def test_places_are_added_limited_renamed_and_shown(keys):
         ("create x --project nosuch", ExitCode.UNKNOWN, "llmgw keys tree"),
         ("create x --owner ann@example.org", ExitCode.UNKNOWN, "llmgw users list"),
         ("create x --band nosuch", ExitCode.USAGE, "give one of"),
+        ("create x --claim-for 1h", ExitCode.USAGE, "give --claim as well"),
         ("create x --rpm 0", ExitCode.USAGE, "give 1 to"),
         ("create x --rpm many", ExitCode.USAGE, "neither a whole number"),
         ("create x --expires 2020-01-01", ExitCode.USAGE, "give a time to come"),
