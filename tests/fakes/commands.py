@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from unittest import mock
 
@@ -26,9 +27,21 @@ def here(*args: str, environ: Mapping[str, str] | None = None) -> subprocess.Com
         mock.patch.dict(os.environ, environ or {}),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
+        _log_as_it_was(),
     ):
         code = failures.run(root, args=args)
     return subprocess.CompletedProcess(args, code, out.getvalue(), err.getvalue())
+
+
+@contextlib.contextmanager
+def _log_as_it_was() -> Iterator[None]:
+    """A command may send the log elsewhere, which must not outlast it."""
+    log = logging.getLogger("llmgw")
+    handlers, level, propagates = list(log.handlers), log.level, log.propagate
+    try:
+        yield
+    finally:
+        log.handlers[:], log.level, log.propagate = handlers, level, propagates
 
 
 def run(

@@ -13,7 +13,7 @@ from llmgw.accounts.signing_in import SigningIn
 from llmgw.api import problems
 from llmgw.errors import Kind, LlmgwError, Unknown
 from llmgw.kit import logs
-from llmgw.web import forms, visitors, wording
+from llmgw.web import forms, told_errors, visitors
 from llmgw.web.frames import Frame
 from llmgw.web.visitors import Doorway
 
@@ -137,4 +137,4 @@ def _shown(error: LlmgwError) -> str:
     """What a person is told beside the form; what is our own fault goes to the page of errors."""
     if error.kind not in _SHOWN_AGAIN:
         raise error
-    return wording.told(error)
+    return told_errors.told(error)

@@ -26,7 +26,7 @@ from llmgw.api import problems
 from llmgw.api.edge import RequestEdge
 from llmgw.errors import LlmgwError, NoSession
 from llmgw.kit.clock import Clock
-from llmgw.web import entry_pages, wording
+from llmgw.web import entry_pages, told_errors
 from llmgw.web.addressing import Addressing
 from llmgw.web.claim_pages import ClaimPages
 from llmgw.web.cookies import Cookies
@@ -97,7 +97,7 @@ class _Faults:
         found = cast("LlmgwError", error)
         if isinstance(found, NoSession):
             return RedirectResponse(entry_pages.LOGIN, status_code=HTTPStatus.SEE_OTHER)
-        response = self._page(problems.status_of(found), wording.told(found))
+        response = self._page(problems.status_of(found), told_errors.told(found))
         if found.retryable:
             response.headers["retry-after"] = str(problems.RETRY_AFTER_S)
         return response

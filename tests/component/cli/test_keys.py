@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import sqlite3
@@ -143,7 +144,7 @@ def test_every_act_is_in_the_log_refused_ones_too(keys, tmp_path):
 
 
 def acts(folder):
-    with sqlite3.connect(folder / "store.db") as connection:
+    with contextlib.closing(sqlite3.connect(folder / "store.db")) as connection:
         return connection.execute("SELECT action, outcome FROM audit ORDER BY entry_id").fetchall()
 
 
