@@ -76,6 +76,8 @@ class LlmgwError(Exception):
     code: ClassVar[str] = "internal"
     kind: ClassVar[Kind] = Kind.INTERNAL
     retryable: ClassVar[bool] = False
+    names_the_store: bool = False
+    """Whether the sentence says where the store lies, which is for operators alone."""
 
     def __init__(self, message: str) -> None:
         """Keep the sentence: what failed, on which thing, what to do."""

@@ -138,6 +138,12 @@ _STATES: Table = (
 
 def translated(error: BaseException, *, address: StoreAddress) -> LlmgwError:
     """Ours for one of theirs."""
+    ours = _ours(error, address)
+    ours.names_the_store = address.shown in ours.message
+    return ours
+
+
+def _ours(error: BaseException, address: StoreAddress) -> LlmgwError:
     for cause in _causes(error):
         if isinstance(cause, sqlite3.Error):
             return _of_sqlite(cause, address)

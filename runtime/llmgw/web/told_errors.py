@@ -1,7 +1,7 @@
 """Says what a page tells of an error: whoever reads it may be anybody.
 
-What does not answer, and our own faults, are told with addresses and paths of this machine, which
-are for its log alone.
+What does not answer, what the store refuses, and our own faults are told with addresses and paths
+of this machine, which are for its log alone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _log = logs.get(__name__)
 
 def told(error: LlmgwError) -> str:
     """The words for the page; what it does not tell is logged."""
-    if error.kind not in _FOR_THE_LOG:
+    if error.kind not in _FOR_THE_LOG and not error.names_the_store:
         return error.message
     _log.warning("page_failed", code=error.code, error=error.message)
     return _NOT_NOW

@@ -258,7 +258,8 @@ async def test_a_connection_that_may_only_read_is_not_kept(opened, tmp_path):
         await connection.execute(text("CREATE TABLE made (a INTEGER)"))
 
     await store.database.write(have_it_read_only)
-    with pytest.raises(Denied, match="may not be written"):
+    with pytest.raises(Denied, match="may not be written") as refused:
         await store.database.write(make)
+    assert refused.value.names_the_store
     async with asyncio.timeout(5):
         await store.database.write(make)

@@ -13,11 +13,13 @@ from llmgw.accounts import sealing
 from llmgw.accounts.issuer import Client, Issuer
 from llmgw.accounts.oidc import Admission, OidcLogin
 from llmgw.domain.people import UserState, digest
-from llmgw.errors import Unavailable
+from llmgw.errors import Denied, Invalid, Unavailable
 from llmgw.web import entry_pages
 from tests.fakes import pages, tenants
 from tests.fakes.login_provider import SECRET, LoginProvider
 from tests.fakes.pages import PASSWORD, Browser
+
+STATUSES = {Denied: 403, Invalid: 400, Unavailable: 503}
 
 EMAIL = "ann@example.org"
 _SECRET = re.compile(r'<code id="key">(sk-[\w-]+)</code>')
@@ -330,14 +332,17 @@ async def test_a_store_that_is_away_is_said_with_a_time_to_try_again(browser, an
 
 
 @pytest.mark.parametrize("path", ["/login", "/signup", "/claim/x"])
-async def test_where_the_store_lies_is_told_to_the_log_alone(browser, store, caplog, path):
+@pytest.mark.parametrize("kind", [Denied, Invalid, Unavailable])
+async def test_where_the_store_lies_is_told_to_the_log_alone(browser, store, caplog, path, kind):
     async def away(*args, **given):
-        raise Unavailable("the store postgresql://llmgw@db.example/llmgw does not answer")
+        error = kind("the store postgresql://llmgw@db.example/llmgw refuses the password")
+        error.names_the_store = True
+        raise error
 
     store.people.by_email = store.people.add = store.claims.open = away
     form = {"email": "ann@example.org", "name": "Ann", "password": PASSWORD}
     shown = await browser.send(path, **form)
-    assert shown.status_code == 503
+    assert shown.status_code == STATUSES[kind]
     assert "this cannot be done now" in shown.text
     assert "db.example" not in shown.text
     assert "page_failed" in caplog.text
