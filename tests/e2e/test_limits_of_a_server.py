@@ -132,9 +132,11 @@ async def test_budget_is_spent_once_whoever_dies_meanwhile(site, http):
         server.start()
         await asyncio.to_thread(server.wait_said, r"^clients ")
         async with asyncio.timeout(30):
-            while len(crowd.refused) < 24:  # noqa: ASYNC110 - a count
+            while len(_refused_for(crowd, "budget_exhausted")) < 24:  # noqa: ASYNC110 - a count
                 await asyncio.sleep(0.05)
-    assert all("budget_exhausted" in word for word in crowd.refused.values())
+    # A worker that began just before the server died has nobody to ask whose a key is.
+    unasked = _refused_for(crowd, "503", "auth_unavailable")
+    assert set(crowd.refused) == _refused_for(crowd, "budget_exhausted") | unasked
     spent = await site.spent()
     assert BUDGET <= spent < BUDGET + 2 * RESERVED
     server.kill()
@@ -143,6 +145,10 @@ async def test_budget_is_spent_once_whoever_dies_meanwhile(site, http):
     server.start()
     await asyncio.to_thread(server.wait_said, r"^clients ")
     assert (await site.ask(http, key)).json()["error"]["code"] == "budget_exhausted"
+
+
+def _refused_for(crowd, *words):
+    return {name for name, told in crowd.refused.items() if all(word in told for word in words)}
 
 
 async def test_revoked_key_stops_within_its_time(site, http):
