@@ -101,6 +101,7 @@ async def test_what_ends_while_it_runs_is_kept_within_a_moment(started, ledgers)
     await eventually(lambda: rows.outcomes() == {"r1": "finished"})
     serve(journal, "r2")
     await eventually(lambda: rows.outcomes() == {"r1": "finished", "r2": "finished"})
+    assert len(rows.kept) == 2
 
 
 async def test_rows_come_in_batches(started, ledgers):
@@ -165,6 +166,7 @@ async def test_a_fault_of_our_own_with_one_journal_is_said_and_tried_again(start
     await asyncio.sleep(0.1)
     rows.error = None
     await eventually(lambda: rows.outcomes() == {"r1": "finished"})
+    assert len(rows.kept) == 1
 
 
 async def test_requests_of_a_dead_worker_are_lost_and_its_journal_goes(folder, started, ledgers):
@@ -247,6 +249,7 @@ async def test_the_end_does_not_wait_for_a_store_that_is_away(started, ledgers):
     rows.error = None
     ledgers(rows)
     await eventually(lambda: rows.outcomes() == {"r1": "finished"})
+    assert len(rows.kept) == 1
 
 
 async def test_rows_of_dead_and_living_workers_reach_a_store_with_equal_sums(

@@ -232,7 +232,8 @@ async def test_client_that_leaves_is_left_too(stage, house):
     await stage.until(lambda: b"hello" in client.raw)
     client.leave()
     await house.left.wait()
-    await stage.until(lambda: stage.states == {"cancelled": 1})
+    await stage.until(lambda: stage.states)
+    assert stage.states == {"cancelled": 1}
 
 
 async def test_link_to_a_key_is_in_no_log(stage, house):
