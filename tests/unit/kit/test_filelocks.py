@@ -52,5 +52,6 @@ def test_a_lock_that_cannot_be_written_is_held_without_a_name():
     full = os.open("/dev/full", os.O_RDWR)
     try:
         filelocks.sign(full)
+        assert filelocks.signed_by(full) is None
     finally:
         os.close(full)
